@@ -28,6 +28,7 @@ from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.graphs import load_graph
 from simulator.asynchronous.stragglers import parse_slowdowns
 from workloads import NetworkError
+from workloads.importers.hugging_face import read_hugging_face
 from workloads.importers.layer_file import read_layer_file
 from workloads.importers.transformer_file import read_transformer_file
 
@@ -67,6 +68,11 @@ vector = {count = [1], width = [8]}
 buffer = {size = ["1 MiB"]}
 """
 TRANSFORMER = 'kind = "transformer"\nlike = "gpt2"\nlayers = 1\ntied = true\ncapacity = 1.0\n'
+CONFIG = (
+    '{"model_type": "qwen2_moe", "text_config": null, "num_hidden_layers": 1, "hidden_size": 8, '
+    '"num_attention_heads": 2, "vocab_size": 9, "num_experts": 2, "num_experts_per_tok": 1, '
+    '"mlp_only_layers": [], "hidden_act": "silu", "qkv_bias": true, "sliding_window": 4}'
+)
 ROWS = "id,source,hw,gpus,seq,sp,step_s\na,s,H100,8,512,1,0.5\n"
 STEPS = "network,devices,batch_per_device,step_ns\nlenet,4,16,100\n"
 MEASURED = (
@@ -101,6 +107,7 @@ READERS: dict[str, tuple[Callable[[str], Any], str, type[Exception]]] = {
     "stack.toml": (load_stack, STACK, SpecError),
     "space.toml": (load_space, SPACE, SpecError),
     "transformer.toml": (read_transformer_file, TRANSFORMER, NetworkError),
+    "config.json": (read_hugging_face, CONFIG, NetworkError),
     "layers.txt": (read_layer_file, LAYERS, NetworkError),
     "plan.json": (Plan.read, PLAN, PlanError),
     "graph.json": (read_load_graph, GRAPH, PlanError),

@@ -168,7 +168,7 @@ def add_network(parser: Parser, *, optional: bool = False) -> None:
         "network",
         nargs="?",
         metavar="NETWORK",
-        help="name (list networks), or an .onnx, .toml or layer file",
+        help="name (list networks), or an .onnx, .toml, config.json or layer file",
     )
     parser.set_defaults(needs_network=not optional)
     parser.keys["model.name"] = "network"

@@ -100,7 +100,7 @@ def _write_onnx(network: Network, output: str) -> None:
 def _unknown(name: str) -> str:
     specs = [name for kind in ("array", "device", "stack") for name in catalog_names(kind)]
     names = [*NETWORKS, *LARGE, *all_planners(), *specs]
-    paths = "(or the path of a .toml, .onnx or .txt file)"
+    paths = "(or the path of a .toml, .onnx, .txt or config.json file)"
     return f"nothing is called {name!r}; {hint(name, names)} {paths}"
 
 

@@ -44,7 +44,7 @@ NETWORK = {
     "values": "",
     "default": "",
     "unit": "",
-    "meaning": "network: a name (list networks), or an .onnx, .toml or layer file",
+    "meaning": "network: a name (list networks), or an .onnx, .toml, config.json or layer file",
 }
 """The option that is no flag."""
 

@@ -38,7 +38,7 @@ def test_every_network_has_its_name_and_a_description(name: str) -> None:
         ("VGG16", "did you mean vgg16"),
         ("mobilenetv2", "did you mean mobilenet-v2"),
         ("", "one of lenet, alexnet"),
-        ("zzz", "(or the path of an .onnx, .toml or .txt file)"),
+        ("zzz", "(or the path of an .onnx, .toml, .txt or config.json file)"),
         ("lenet:seq=4", "network 'lenet' takes no option, found 'seq=4'"),
         ("gpt2:", "expected seq=N with N within 1...1048576"),
         ("gpt2:seq=0", "expected seq=N"),
@@ -52,6 +52,9 @@ def test_every_network_has_its_name_and_a_description(name: str) -> None:
         ("gpt2:seq=99999999999999", "expected seq=N"),
         ("gpt2:len=4", "expected seq=N"),
         ("gpt2:seq=٣", "expected seq=N"),
+        ("transformer:layers=2", "hidden is missing"),
+        ("transformer", "expected seq=N"),
+        ("config.json", "config.json: cannot be read"),
         ("nothing.txt", "nothing.txt: cannot be read"),
         ("nothing.onnx", "nothing.onnx: cannot be read"),
     ],
@@ -76,6 +79,8 @@ def test_what_is_no_network(
         ("mine.onnx:steps=3", True),
         ("accpar-mixed", False),
         ("mine.toml", False),
+        ("config.json:seq=8", True),
+        ("transformer:layers=2", True),
     ],
 )
 def test_what_looks_like_a_network(name: str, known: bool) -> None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, create_model
+from pydantic import create_model
 
 from hardware.reader import (
     Cells,
@@ -37,19 +37,25 @@ MOST_LAYERS = 4096
 LONGEST = 1 << 20
 """Most tokens in a sequence."""
 LARGEST_FILE = 1 << 16
-_LIMITS = {"layers": MOST_LAYERS, "seq": LONGEST}
+_LIMITS = {"layers": MOST_LAYERS, "decoder_layers": MOST_LAYERS, "seq": LONGEST}
 _TYPES: dict[str, Any] = {"float": Annotated[float, number(0, 1 << 31)], "bool": bool, "str": str}
-KEYS = {
-    field.name: _TYPES.get(
-        str(field.type), Annotated[int, whole(0, _LIMITS.get(field.name, 1 << 31))]
-    )
-    for field in fields(Transformer)
-}
-"""Every key, and what its value is."""
-_OPTIONAL: dict[str, Any] = {key: (kind | None, None) for key, kind in KEYS.items()}
-_Keys: type[BaseModel] = create_model("_Keys", __base__=Table, **_OPTIONAL)
-_Words: type[BaseModel] = create_model("_Words", __base__=Cells, **_OPTIONAL)
-"""The same behind a name, where values are texts."""
+
+
+def model_of(of: type, base: type[Table] = Table, least: int = 0) -> type[Table]:
+    """What reads the fields of a description of sizes, none of which has to be there."""
+    kinds = {
+        field.name: _TYPES.get(
+            str(field.type), Annotated[int, whole(least, _LIMITS.get(field.name, 1 << 31))]
+        )
+        for field in fields(of)
+    }
+    optional: dict[str, Any] = {key: (kind | None, None) for key, kind in kinds.items()}
+    return create_model(f"_{of.__name__}", __base__=base, **optional)
+
+
+_Keys, _Words = model_of(Transformer), model_of(Transformer, Cells)
+"""A description, and the same behind a name, where values are texts."""
+KEYS = tuple(_Keys.model_fields)
 _DERIVED = {"ffn": ("hidden",), "kv_heads": ("heads",), "head_dim": ("hidden", "heads")}
 """Sizes that follow others where they are not said."""
 
@@ -92,8 +98,8 @@ def described(where: str, like: Transformer | None, values: Mapping[str, Any]) -
         raise NetworkError(f"{where}: {error}") from None
 
 
-def changed(where: str, like: Transformer, texts: list[str]) -> Transformer:
-    """A known description with changes as text, ``["seq=4096", "layers=12"]``."""
+def changed(where: str, like: Transformer | None, texts: list[str]) -> Transformer:
+    """A known description with changes as text, ``["seq=4096", "layers=12"]``, or all of one."""
     values: dict[str, str | int] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -105,7 +111,8 @@ def changed(where: str, like: Transformer, texts: list[str]) -> Transformer:
         values[key] = sequence(where, text) if key == "seq" else value
     name = f"network {where!r}"
     words = checked(_Words, values, name, NetworkError)
-    return described(name, like, words.model_dump(exclude_unset=True))
+    said = words.model_dump(exclude_unset=True)
+    return described(name, like, said if like else {"name": KIND} | said)
 
 
 def sequence(name: str, option: str) -> int:

@@ -5,7 +5,7 @@ from functools import partial
 
 from workloads.network import Network
 from workloads.zoo.convolutional import alexnet, densenet, inception, lenet, mobilenet, resnet, vgg
-from workloads.zoo.encoders import bert, vit
+from workloads.zoo.encoders import BERTS, VIT_B16, bert, vit
 from workloads.zoo.gnmt import gnmt
 from workloads.zoo.hypar import HYPAR
 from workloads.zoo.sizes import SIZES
@@ -25,8 +25,8 @@ ZOO: dict[str, Callable[[], Network]] = {
 """The AccPar paper's nine networks, which comparisons take: a name and its builder."""
 
 SEQUENCES: dict[str, Callable[..., Network]] = {
-    "bert-base": partial(bert, "base"),
-    "bert-large": partial(bert, "large"),
+    "bert-base": partial(bert, BERTS["base"]),
+    "bert-large": partial(bert, BERTS["large"]),
     **{name: partial(sized, SIZES[name]) for name in list(SIZES)[:7]},
     "gnmt": gnmt,
 }
@@ -36,7 +36,7 @@ FURTHER: dict[str, Callable[..., Network]] = {
     "inception-v3": inception,
     "densenet121": densenet,
     "mobilenet-v2": mobilenet,
-    "vit-b16": vit,
+    "vit-b16": partial(vit, VIT_B16),
     **SEQUENCES,
 }
 """Transformers, recurrent cells, and graphs that are not chains."""

@@ -51,14 +51,6 @@ def fused_attention(net: Builder, name: str, source: str, heads: int) -> str:
     return net.linear(f"{name}.output", shape.channels, bias=True)
 
 
-def feed_forward(net: Builder, name: str, source: str, hidden: int) -> str:
-    """Two linear layers with biases and a GELU between them."""
-    features = net.shape(source).channels
-    net.linear(f"{name}.fc1", hidden, bias=True, after=source)
-    net.other(f"{name}.gelu", "gelu")
-    return net.linear(f"{name}.fc2", features, bias=True)
-
-
 def first_position(net: Builder, name: str, source: str) -> str:
     """The features of the class token, as a vector."""
     return net.other(name, "slice", Tensor(net.shape(source).channels), source)

@@ -18,6 +18,7 @@ FUSED_SINCE = 2022
 NORMS = ("layer_norm", "rms_norm")
 POSITIONS = ("table", "rotary", "alibi", "none")
 ACTIVATIONS = ("gelu", "relu", "silu", "squared_relu")
+ATTENTION_BIASES = ("", "none", "qkv", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,13 @@ class Transformer:
     With ``kv_rank`` attention is latent (DeepSeek-AI 2024): queries, and keys with values,
     are made of ``q_rank`` and ``kv_rank`` features; ``head_dim`` is the part of a head
     without positions, ``rope_dim`` that with, and ``value_dim`` (``head_dim``) a value's.
+
+    ``attention_biases`` says which products of attention have biases where this is not as
+    ``biases`` says ("qkv": all but the last one). ``norm_biases``, ``head_bias`` and
+    ``router_bias`` are further ones. With ``post_norms`` attention and feed-forward have a norm
+    behind them, too; with ``parallel_norms`` (1 or 2) both read the block's input, through one
+    norm or one each. ``shared_gate`` weighs what the experts for all make, and ``sinks`` adds
+    a trained number for each head to the softmax.
 
     Not ``compiled``, element-wise work is in kernels of its own (``workloads.transforms.apart``),
     and so is what gated experts with ``biases`` do, but what is in a kernel with their products
@@ -60,6 +68,13 @@ class Transformer:
     table: int = 0
     activation: str = "gelu"
     biases: bool = True
+    attention_biases: str = ""
+    norm_biases: bool = False
+    head_bias: bool = False
+    router_bias: bool = False
+    post_norms: bool = False
+    parallel_norms: int = 0
+    sinks: bool = False
     fused_qkv: bool = True
     head_norms: bool = False
     tied: bool = True
@@ -69,6 +84,7 @@ class Transformer:
     topk: int = 2
     moe_ffn: int = 0
     shared_ffn: int = 0
+    shared_gate: bool = False
     dense_layers: int = 0
     capacity: float = 0.0
     q_rank: int = 0
@@ -111,10 +127,18 @@ def _problem(of: Transformer) -> str | None:
         value = getattr(of, field.name)
         if isinstance(value, int | float) and value < 0:
             return f"{field.name} = {value}: must not be negative"
-    words = {"norm": NORMS, "positions": POSITIONS, "activation": ACTIVATIONS, "attention": FORMS}
+    words = {
+        "norm": NORMS,
+        "positions": POSITIONS,
+        "activation": ACTIVATIONS,
+        "attention": FORMS,
+        "attention_biases": ATTENTION_BIASES,
+    }
     for key, known in words.items():
         if getattr(of, key) not in known:
             return f"{key} = {getattr(of, key)!r}: one of {', '.join(known)}"
+    if of.parallel_norms > 2:
+        return f"parallel_norms = {of.parallel_norms}: 0, 1 or 2"
     if of.heads % of.kv_heads:
         return f"kv_heads = {of.kv_heads}: must divide the {of.heads} heads"
     if of.experts and not 1 <= of.topk <= of.experts:
@@ -136,12 +160,12 @@ def transformer(of: Transformer) -> Network:
     if of.positions == "table":
         last = net.other("positions", "add_table", extra=(of.table or of.seq) * of.hidden)
     if of.embedding_norm:
-        last = norm(net, "embedding.norm", of.norm, bias=of.biases)
+        last = _norm(net, "embedding.norm", of)
     last = _dropout(net, "dropout", last, of)
     for i in range(of.layers):
         last = _block(net, f"layer{i}", last, of, routed=of.experts > 0 and i >= of.dense_layers)
-    norm(net, "norm", of.norm, bias=of.biases)
-    net.linear("head", of.vocab, shared="embedding" if of.tied else "")
+    _norm(net, "norm", of)
+    net.linear("head", of.vocab, bias=of.head_bias, shared="embedding" if of.tied else "")
     net.softmax("softmax")
     source = f" ({of.source})" if of.source else ""
     network = net.build(f"{of.name}{source}, {of.seq} tokens")
@@ -166,13 +190,27 @@ def _notes(of: Transformer) -> tuple[str, ...]:
 
 
 def _block(net: Builder, name: str, source: str, of: Transformer, *, routed: bool) -> str:
-    entry = norm(net, f"{name}.norm1", of.norm, source, bias=of.biases)
+    entry = _norm(net, f"{name}.norm1", of, source)
     made = (_latent if of.kv_rank else _attention)(net, name, entry, of)
-    middle = net.add(f"{name}.add1", _dropout(net, f"{name}.dropout1", made, of), source)
-    entry = norm(net, f"{name}.norm2", of.norm, bias=of.biases)
+    first = _behind(net, name, 1, made, of)
     make = _experts if routed else _dense
-    made = _dropout(net, f"{name}.dropout2", make(net, name, entry, of), of)
-    return net.add(f"{name}.add2", made, middle)
+    if of.parallel_norms:
+        entry = entry if of.parallel_norms == 1 else _norm(net, f"{name}.norm2", of, source)
+        second = _behind(net, name, 2, make(net, name, entry, of), of)
+        return net.add(f"{name}.add2", second, first, source)
+    middle = net.add(f"{name}.add1", first, source)
+    made = make(net, name, _norm(net, f"{name}.norm2", of), of)
+    return net.add(f"{name}.add2", _behind(net, name, 2, made, of), middle)
+
+
+def _behind(net: Builder, name: str, half: int, made: str, of: Transformer) -> str:
+    """What comes between a half of a block and the sum with its input."""
+    made = _norm(net, f"{name}.post_norm{half}", of, made) if of.post_norms else made
+    return _dropout(net, f"{name}.dropout{half}", made, of)
+
+
+def _norm(net: Builder, name: str, of: Transformer, source: str | None = None) -> str:
+    return norm(net, name, of.norm, source, bias=of.biases or of.norm_biases)
 
 
 def _dropout(net: Builder, name: str, source: str, of: Transformer) -> str:
@@ -182,16 +220,17 @@ def _dropout(net: Builder, name: str, source: str, of: Transformer) -> str:
 def _attention(net: Builder, name: str, entry: str, of: Transformer) -> str:
     """Queries, keys and values from one linear layer, or from one each."""
     core, tokens = f"{name}.attention", net.shape(entry).height
+    biased = of.attention_biases or ("all" if of.biases else "none")
     widths = [heads * of.head_dim for heads in (of.heads, of.kv_heads, of.kv_heads)]
     if of.fused_qkv:
-        whole = net.linear(f"{core}.qkv", sum(widths), bias=of.biases, after=entry)
+        whole = net.linear(f"{core}.qkv", sum(widths), bias=biased != "none", after=entry)
         parts = [
             net.other(f"{core}.{part}", "slice", Tensor(width, tokens), whole)
             for part, width in zip("qkv", widths, strict=True)
         ]
     else:
         parts = [
-            net.linear(f"{name}.{part}", width, bias=of.biases, after=entry)
+            net.linear(f"{name}.{part}", width, bias=biased != "none", after=entry)
             for part, width in zip(("query", "key", "value"), widths, strict=True)
         ]
     for i, part in enumerate(parts[:2]):
@@ -201,8 +240,10 @@ def _attention(net: Builder, name: str, entry: str, of: Transformer) -> str:
         parts[i] = net.other(f"{part}.rotary", "rotary", None, part) if rotary else part
     query, key, value = parts
     attend(net, core, query, key, value, of.heads, causal=of.causal, dropout=of.dropout)
+    if of.sinks:
+        net.other(f"{core}.sinks", "identity", extra=of.heads)
     output = f"{core}.output" if of.fused_qkv else f"{name}.output"
-    return net.linear(output, of.hidden, bias=of.biases)
+    return net.linear(output, of.hidden, bias=biased == "all")
 
 
 def _latent(net: Builder, name: str, entry: str, of: Transformer) -> str:
@@ -240,7 +281,7 @@ def _experts(net: Builder, name: str, entry: str, of: Transformer) -> str:
     Of 8 experts with 2 for each of 4,096 tokens, each takes 1,024: groups of one layer whose
     map is 8 x ``hidden`` channels at 1,024 positions.
     """
-    net.linear(f"{name}.router", of.experts, after=entry)
+    net.linear(f"{name}.router", of.experts, bias=of.router_bias, after=entry)
     gates = net.softmax(f"{name}.gates")
     each = Tensor(of.experts * of.hidden, of.tokens_of_an_expert)
     routed = net.other(f"{name}.dispatch", DISPATCH, each, entry, gates)
@@ -252,6 +293,9 @@ def _experts(net: Builder, name: str, entry: str, of: Transformer) -> str:
     if not of.shared_ffn:
         return made
     shared = _feed_forward(net, f"{name}.shared", entry, of, of.shared_ffn)
+    if of.shared_gate:
+        gate = net.linear(f"{name}.shared.weight", 1, after=entry)
+        shared = net.other(f"{name}.shared.weighed", "mul", net.shape(shared), shared, gate)
     return net.add(f"{name}.add_shared", made, shared)
 
 

@@ -67,7 +67,15 @@ SMALL = st.builds(
     tied=st.booleans(),
     dropout=st.booleans(),
     experts=st.sampled_from([0, 2, 4]),
+    attention_biases=st.sampled_from(["", "none", "qkv", "all"]),
+    norm_biases=st.booleans(),
+    head_bias=st.booleans(),
+    router_bias=st.booleans(),
+    post_norms=st.booleans(),
+    parallel_norms=st.integers(0, 2),
+    sinks=st.booleans(),
     shared_ffn=st.sampled_from([0, 6]),
+    shared_gate=st.booleans(),
     dense_layers=st.integers(0, 1),
     compiled=st.booleans(),
     attention=st.sampled_from(["fused", "unfused"]),
@@ -87,20 +95,26 @@ def test_every_description_is_a_network(of: Transformer) -> None:
     routes = sum(node.routes for node in graph)
     assert routes == (2 * max(of.layers - of.dense_layers, 0) if of.experts else 0)
     h, kv = of.hidden, of.kv_heads * of.head_dim
-    per_norm = h * (2 if of.norm == "layer_norm" and of.biases else 1)
-    attention = 2 * h * h + 2 * h * kv + (2 * h + 2 * kv if of.biases else 0)
+    per_norm = h * (2 if of.norm == "layer_norm" and (of.biases or of.norm_biases) else 1)
+    biased = {"all": 2 * h + 2 * kv, "qkv": h + 2 * kv, "none": 0}
+    attention = 2 * h * h + 2 * h * kv + (of.heads if of.sinks else 0)
+    attention += biased[of.attention_biases or ("all" if of.biases else "none")]
+    norms = (1 if of.parallel_norms == 1 else 2) + (2 if of.post_norms else 0)
 
     def mlp(width: int, groups: int = 1) -> int:
         into = (2 if of.gated else 1) * (h * width + (width if of.biases else 0))
         return groups * (into + width * h + (h if of.biases else 0))
 
     routed = h * of.experts + mlp(of.ffn, of.experts) if of.experts else mlp(of.ffn)
-    routed += mlp(of.shared_ffn) if of.experts and of.shared_ffn else 0
+    if of.experts:
+        routed += of.experts if of.router_bias else 0
+        routed += mlp(of.shared_ffn) if of.shared_ffn else 0
+        routed += h if of.shared_gate and of.shared_ffn else 0
     dense = min(of.dense_layers, of.layers) if of.experts else 0
-    blocks = of.layers * (attention + 2 * per_norm)
+    blocks = of.layers * (attention + norms * per_norm)
     blocks += dense * mlp(of.ffn) + (of.layers - dense) * routed
     table = (of.table or of.seq) * h if of.positions == "table" else 0
-    head = 0 if of.tied else h * of.vocab
+    head = (0 if of.tied else h * of.vocab) + (of.vocab if of.head_bias else 0)
     assert network.parameters == of.vocab * h + table + blocks + per_norm + head
 
 
@@ -128,6 +142,8 @@ def test_experts_are_the_groups_of_grouped_layers() -> None:
         ({"norm": "batch_norm"}, "norm = 'batch_norm': one of layer_norm, rms_norm"),
         ({"experts": 4, "topk": 5}, "topk = 5: a token goes to 1 to 4 experts"),
         ({"dense_layers": 2}, "dense_layers = 2: there are 1 layers"),
+        ({"parallel_norms": 3}, "parallel_norms = 3: 0, 1 or 2"),
+        ({"attention_biases": "q"}, "attention_biases = 'q': one of "),
         ({"table": 8, "seq": 9}, "seq = 9: is beyond its 8 positions"),
     ],
 )

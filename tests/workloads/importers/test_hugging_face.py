@@ -1,0 +1,185 @@
+"""Hugging Face's config.json beside transformers' own counts."""
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.workloads.importers.hugging_face_counts import CONFIGS, FOLDER, counted, parameters
+from workloads import Network, NetworkError, is_network, load_network
+from workloads.importers.hugging_face import ENCODERS, FAMILIES, read_config
+
+with (FOLDER / "parameters.csv").open() as file:
+    rows = csv.DictReader(line for line in file if not line.startswith("#"))
+    PARAMETERS = {row["model"]: int(row["parameters"]) for row in rows}
+
+
+def written(folder: Path, config: dict[str, Any]) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def understood(network: Network) -> bool:
+    return not any("not understood" in note for note in network.notes)
+
+
+def test_of_every_family_a_published_model_is_counted() -> None:
+    assert len(PARAMETERS) >= 40
+    assert {config["model_type"] for config in CONFIGS.values()} == {*FAMILIES, *ENCODERS}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_of_published_models(name: str, tmp_path: Path) -> None:
+    network = load_network(written(tmp_path, CONFIGS[name]))
+    assert network.parameters == PARAMETERS[name]
+    assert understood(network)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # other packages'
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_transformers_counts_the_same(name: str) -> None:
+    pytest.importorskip("transformers")
+    assert parameters(CONFIGS[name]) == PARAMETERS[name]
+
+
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "vocab_size": 64,
+    "max_position_embeddings": 12,
+    "tie_word_embeddings": False,
+    "pad_token_id": 0,
+}
+MOE = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
+QWEN_MOE = MOE | {"num_experts": 4, "head_dim": 8, "num_key_value_heads": 2}
+GROUPED = SMALL | {"num_key_value_heads": 2}
+SMALL_MODELS: dict[str, dict[str, Any]] = {
+    "llama": GROUPED | {"attention_bias": True},
+    "mistral": GROUPED | {"head_dim": 16, "sliding_window": None},
+    "mixtral": GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "qwen2": GROUPED,
+    "qwen2_moe": SMALL | QWEN_MOE | {"shared_expert_intermediate_size": 24, "mlp_only_layers": [0]},
+    "qwen3": GROUPED | {"head_dim": 16, "tie_word_embeddings": True},
+    "qwen3_moe": SMALL | QWEN_MOE,
+    "deepseek_v2": SMALL | MOE | {
+        "q_lora_rank": None, "kv_lora_rank": 20, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8,
+        "v_head_dim": 10, "n_routed_experts": 4, "n_shared_experts": 2, "first_k_dense_replace": 1,
+    },
+    "gemma2": GROUPED | {"head_dim": 16},
+    "gemma3_text": SMALL | {"num_key_value_heads": 1, "head_dim": 16},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 12, "vocab_size": 64},
+    "gpt_neox": SMALL | {"use_parallel_residual": True},
+    "falcon": SMALL | {"ffn_hidden_size": 48, "new_decoder_architecture": True, "num_kv_heads": 2},
+    "phi": SMALL,
+    "phi3": GROUPED,
+    "glm4": GROUPED | {"head_dim": 8, "attention_bias": True},
+    "glm4_moe": GROUPED | MOE | {
+        "first_k_dense_replace": 1, "n_routed_experts": 4, "use_qk_norm": True, "head_dim": 16,
+        "attention_bias": True, "n_shared_experts": 1,
+    },
+    "gpt_oss": GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8},
+    "bert": SMALL | {"type_vocab_size": 3, "tie_word_embeddings": True},
+    "t5": {
+        "d_model": 32, "d_kv": 6, "d_ff": 40, "num_layers": 1, "num_heads": 4,
+        "num_decoder_layers": 2, "vocab_size": 64, "feed_forward_proj": "gated-gelu",
+    },
+    "vit": SMALL | {"image_size": 16, "patch_size": 4, "num_labels": 10},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SMALL_MODELS)
+@pytest.mark.filterwarnings("ignore")  # other packages'
+def test_torch_counts_small_models_the_same(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    config = {"model_type": kind} | SMALL_MODELS[kind]
+    found, tokens = read_config(written(tmp_path, config)), 12
+    network = found.network(0 if kind == "vit" else tokens)
+    assert (network.parameters, network.macs) == counted(config, tokens)
+
+
+def test_t5_without_tied_embeddings_has_a_head_of_its_own(tmp_path: Path) -> None:
+    """Transformers 5 ties those of every T5; the published v1.1 models have both."""
+    config = CONFIGS["google-t5/t5-base"]
+    apart = load_network(written(tmp_path, config | {"tie_word_embeddings": False}))
+    assert apart.parameters == PARAMETERS["google-t5/t5-base"] + 32_128 * 768
+
+
+LLAMA = CONFIGS["meta-llama/Llama-3.1-405B"]
+
+
+def test_a_folder_stands_for_its_file_and_options_change_it(tmp_path: Path) -> None:
+    folder = tmp_path / "Some-8B"
+    folder.mkdir()
+    path = written(folder, LLAMA | {"strange": 1, "num_hidden_layers": 2})
+    whole = load_network(str(folder))
+    assert whole == load_network(path)
+    assert whole.name == "Some-8B"
+    assert whole.tokens == 8192
+    assert whole.notes == (
+        f"sequences of 8192 of its 131072 positions; {path}:seq=N sets another",
+        f"not understood of {path}: strange",
+    )
+    short = load_network(f"{path}:seq=128:layers=1")
+    assert short.tokens == 128
+    assert sum(layer.name.endswith(".add2") for layer in short.layers) == 1
+    assert is_network(str(folder))
+    assert is_network(path)
+
+
+def test_a_model_with_text_and_pictures_is_read_for_its_text(tmp_path: Path) -> None:
+    text = CONFIGS["google/gemma-3-1b-pt"]
+    inner = {key: value for key, value in text.items() if key != "model_type"}
+    both = {"model_type": "gemma3", "text_config": inner, "vision_config": {"hidden_size": 1}}
+    one, other = (read_config(written(tmp_path, config)) for config in (text, both))
+    assert replace(other, notes=one.notes).network().layers == one.network().layers
+    assert other.notes[0] == "model_type = 'gemma3': the text model alone is read"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_type": "lama"}, "model_type = 'lama': did you mean llama?"),
+        ({"model_type": None}, "model_type is missing"),
+        ({"num_hidden_layers": "80"}, "layers: '80': must be a whole number"),
+        ({"num_hidden_layers": 1 << 40}, "layers: 1099511627776: must be a whole number from 0 to"),
+        ({"hidden_size": None}, "hidden is missing"),
+        ({"hidden_act": "xielu"}, "hidden_act: 'xielu': did you mean silu"),
+        ({"attention_bias": 3}, "attention_bias: 3: must be true or false"),
+        ({"num_attention_heads": 0}, "heads = 0: must be at least 1"),
+        ({"vocab_size": {}}, "vocab: {}: must be a whole number"),
+        ({"model_type": "opt", "do_layer_norm_before": False}, "only True is read"),
+        ({"model_type": "opt", "word_embed_proj_dim": 512}, "only 16384 is read"),
+        ({"model_type": "qwen3_moe", "num_experts": 4, "mlp_only_layers": [3]}, "first blocks"),
+        ({"model_type": "deepseek_v3", "n_shared_experts": -1}, "n_shared_experts: -1"),
+        ({"model_type": "vit", "patch_size": 7, "image_size": 16}, "does not divide image_size"),
+        ({"model_type": "vit", "num_attention_heads": 0}, "heads: 0: must be a whole number"),
+        (
+            {"model_type": "bert", "intermediate_size": None},
+            "ffn is missing (ffn_hidden_size intermediate_size ",
+        ),
+    ],
+)
+def test_what_cannot_be_is_told_with_file_and_key(
+    change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path, LLAMA | change)
+    with pytest.raises(NetworkError) as error:
+        load_network(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[" * 10_000, '{"model_type": "llama"', "\0", "1e999"])
+def test_what_is_no_such_file(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(NetworkError, match=r"config\.json"):
+        load_network(str(path))

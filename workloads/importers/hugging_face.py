@@ -1,0 +1,447 @@
+"""Hugging Face's config.json: the network of a model, by its ``model_type`` and its sizes.
+
+Neither that library nor a network is needed. A family is what its members have in common, and a
+function that reads what only they have. What is left of a file, and may matter, is in the notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from hardware.reader import checked, hint, parse_json, read_text, shown
+from workloads.importers.transformer_file import changed, described, model_of, sequence
+from workloads.network import Network
+from workloads.tensors import NetworkError
+from workloads.zoo.encoders import T5, Bert, Encoder, Vit, bert, t5, vit
+from workloads.zoo.transformers import Transformer, transformer
+
+CONFIG = "config.json"
+USUAL_SEQ = 8192
+"""Tokens of a sample where a model has positions for more: what most are trained with."""
+_LARGEST = 4 << 20
+"""Some have 22,000 names of labels."""
+_NAMES = {
+    "layers": "num_hidden_layers n_layer num_layers",
+    "hidden": "hidden_size n_embd n_embed d_model",
+    "heads": "num_attention_heads n_head num_heads",
+    "vocab": "vocab_size",
+    "ffn": "ffn_hidden_size intermediate_size n_inner ffn_dim d_ff",
+    "kv_heads": "num_key_value_heads num_kv_heads n_head_kv",
+    "head_dim": "head_dim d_kv",
+    "seq": "max_position_embeddings n_positions seq_length n_ctx max_sequence_length",
+    "activation": "hidden_act activation_function hidden_activation activation dense_act_fn",
+    "tied": "tie_word_embeddings",
+    "experts": "num_local_experts num_experts n_routed_experts",
+    "topk": "num_experts_per_tok experts_per_token",
+    "moe_ffn": "moe_intermediate_size",
+    "shared_ffn": "shared_expert_intermediate_size",
+    "dense_layers": "first_k_dense_replace",
+    "q_rank": "q_lora_rank",
+    "kv_rank": "kv_lora_rank",
+    "rope_dim": "qk_rope_head_dim",
+    "value_dim": "v_head_dim",
+}
+"""Keys of our description, and what they are called in a config.json."""
+_ACTIVATIONS = {
+    "gelu": "gelu gelu_new gelu_fast gelu_python gelu_pytorch_tanh quick_gelu gelu_10",
+    "silu": "silu swish",
+    "relu": "relu",
+    "squared_relu": "relu2",
+}
+_ACTIVATION = {word: ours for ours, words in _ACTIVATIONS.items() for word in words.split()}
+_WITHOUT_EFFECT = re.compile(
+    r"_.*|.*token_id|.*token_index|.*dropout.*|.*pdrop|layerdrop|.*_eps|.*epsilon|.*init.*|.*rope.*"
+    r"|partial_rotary_factor|rotary_.*|sliding_window.*|max_window_layers|use_sliding_window"
+    r"|layer_types|architectures|auto_map|torch_dtype|dtype|transformers_version|use_cache|summary_.*"
+    r"|task_specific_params|id2label|label2id|num_labels|pretraining_tp|quantization_config|output_.*"
+    r"|attention_softmax_in_fp32|bias_dropout_fusion|masked_softmax_fusion|slow_but_exact|.*_coef"
+    r"|aux_loss_alpha|seq_aux|scoring_func|topk_method|topk_group|n_group|norm_topk_prob|ep_size"
+    r"|routed_scaling_factor|router_.*|.*softcapping|query_pre_attn_scalar|use_bidirectional_attention"
+    r"|scale_.*|reorder_and_upcast_attn|position_embedding_type|gradient_checkpointing|vocab_file|"
+    r"chunk_size_feed_forward|problem_type|return_dict|model_max_length|swiglu_.*|qk_head_dim|prefix"
+    r"|do_sample|num_beams|temperature|top_p|top_k|repetition_penalty|classifier.*|is_decoder"
+    r"|is_encoder_decoder|relative_attention_max_distance|pooler_.*|encoder_stride|name|cache_.*"
+    r"|use_mambapy|keys_to_ignore.*|original_max_position_embeddings|embd_layer_norm|n_shared_experts"
+)
+"""Keys that change neither shapes nor the work of a training step."""
+
+
+class _Fields:
+    """What is left of a file: whatever is asked for is taken out."""
+
+    def __init__(self, path: str, values: Mapping[str, Any]) -> None:
+        self.path, self.left, self.notes = path, dict(values), list[str]()
+
+    def take(self, *names: str, otherwise: Any = None) -> Any:
+        """The value of the first of these keys that has one."""
+        found = [self.left.pop(name, None) for name in names]
+        return next((value for value in found if value is not None), otherwise)
+
+    def flag(self, name: str, *, otherwise: bool = False) -> bool:
+        """A value that is true or false."""
+        value = self.take(name, otherwise=otherwise)
+        if not isinstance(value, bool):
+            raise NetworkError(f"{self.path}: {name}: {shown(value)}: must be true or false")
+        return value
+
+    def count(self, name: str, otherwise: int = 0) -> int:
+        """A small whole number."""
+        value = self.take(name, otherwise=otherwise)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
+            raise NetworkError(f"{self.path}: {name}: {shown(value)}: must be a whole number")
+        return value
+
+    def only(self, name: str, value: object) -> None:
+        """Raise NetworkError where a key says what no network here has."""
+        if (found := self.take(name, otherwise=value)) != value:
+            raise NetworkError(
+                f"{self.path}: {name}: {shown(found)}: only {value!r} is read; describe the model "
+                'in a file with kind = "transformer"'
+            )
+
+    def dropout(self) -> bool:
+        """Whether there is any behind attention and feed-forward."""
+        names = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout")
+        return any(isinstance(p, float) and p > 0 for p in map(self.left.get, names))
+
+
+Values = dict[str, Any]
+
+
+def _linears(one: _Fields, found: Values) -> None:
+    """Biases as Llama has them, in attention and in the feed-forward."""
+    found["biases"] = one.flag("mlp_bias")
+    found["attention_biases"] = "all" if one.flag("attention_bias") else "none"
+
+
+def _qkv(one: _Fields, found: Values) -> None:
+    both = one.flag("attention_bias", otherwise=True) and one.flag("qkv_bias", otherwise=True)
+    found["attention_biases"] = "qkv" if both else "none"
+    _routed(one, found)
+
+
+def _routed(one: _Fields, found: Values) -> None:
+    """In which blocks of Qwen's mixtures there are experts."""
+    if "experts" in found:
+        one.only("decoder_sparse_step", 1)
+        dense = one.take("mlp_only_layers", otherwise=[])
+        if not isinstance(dense, list) or dense != [*range(len(dense))]:
+            raise NetworkError(
+                f"{one.path}: mlp_only_layers: {shown(dense)}: only the first blocks may be dense"
+            )
+        found["dense_layers"] = len(dense)
+        found["shared_gate"] = "shared_ffn" in found
+
+
+def _qwen3(one: _Fields, found: Values) -> None:
+    _linears(one, found)
+    _routed(one, found)
+
+
+def _shared(one: _Fields, found: Values) -> None:
+    """Experts for all tokens, by their number; a module that predicts a second token is left."""
+    width = found.get("moe_ffn", 0)
+    shared = one.count("n_shared_experts")
+    found["shared_ffn"] = shared * width if isinstance(width, int) else 0
+    one.only("moe_layer_freq", 1)
+    if more := one.count("num_nextn_predict_layers"):
+        one.notes.append(f"num_nextn_predict_layers = {more}: modules for further tokens are left")
+
+
+def _deepseek(one: _Fields, found: Values) -> None:
+    one.only("attention_bias", value=False)
+    one.only("mlp_bias", value=False)
+    found.pop("kv_heads", None)
+    found["head_dim"] = one.count("qk_nope_head_dim", 128)
+    _shared(one, found)
+
+
+def _glm4_moe(one: _Fields, found: Values) -> None:
+    found["head_norms"] = one.flag("use_qk_norm")
+    found["attention_biases"] = "qkv" if one.flag("attention_bias") else "none"
+    _shared(one, found)
+
+
+def _gpt2(one: _Fields, found: Values) -> None:
+    one.only("add_cross_attention", value=False)
+    found["table"] = found.get("seq", 0)
+
+
+def _neox(one: _Fields, found: Values) -> None:
+    found["parallel_norms"] = 2 if one.flag("use_parallel_residual", otherwise=True) else 0
+    found["attention_biases"] = "all" if one.flag("attention_bias", otherwise=True) else "none"
+
+
+def _opt(one: _Fields, found: Values) -> None:
+    one.only("do_layer_norm_before", value=True)
+    one.only("word_embed_proj_dim", found.get("hidden"))
+    one.only("layer_norm_elementwise_affine", value=True)
+    found["biases"] = one.flag("enable_bias", otherwise=True)
+    found["table"] = one.count("table", found.get("seq", 2048)) + 2
+
+
+def _bloom(one: _Fields, found: Values) -> None:
+    one.flag("apply_residual_connection_post_layernorm")
+    found["ffn"] = 0
+
+
+def _falcon(one: _Fields, found: Values) -> None:
+    new = one.flag("new_decoder_architecture")
+    parallel = one.flag("parallel_attn", otherwise=True)
+    norms = one.count("num_ln_in_parallel_attn", 2 if new else 1)
+    found["parallel_norms"] = norms if parallel else 0
+    multi_query = one.flag("multi_query", otherwise=True)
+    if not new:
+        found["kv_heads"] = 1 if multi_query else 0
+    found["biases"], found["norm_biases"] = one.flag("bias"), True
+    found["positions"] = "alibi" if one.flag("alibi") else "rotary"
+
+
+def _phi(one: _Fields, found: Values) -> None:  # noqa: ARG001  (as every family's)
+    one.only("qk_layernorm", value=False)
+
+
+def _gpt_oss(one: _Fields, found: Values) -> None:
+    found["attention_biases"] = "all" if one.flag("attention_bias", otherwise=True) else "none"
+    found["moe_ffn"] = found.get("ffn", 0)
+
+
+_LLAMA = {
+    "gated": True,
+    "norm": "rms_norm",
+    "positions": "rotary",
+    "activation": "silu",
+    "biases": False,
+    "fused_qkv": False,
+    "tied": False,
+    "year": 2023,
+}
+_DEEPSEEK = _LLAMA | {"kv_rank": 512, "rope_dim": 64, "value_dim": 128, "year": 2024}
+_GEMMA = _LLAMA | {"activation": "gelu", "tied": True, "head_dim": 256, "year": 2024}
+_GPT = {"seq": 1024, "dropout": False}
+Reading = Callable[[_Fields, Values], None]
+FAMILIES: dict[str, tuple[Values, Reading]] = {
+    "llama": (_LLAMA, _linears),
+    "mistral": (_LLAMA, _linears),
+    "mixtral": (_LLAMA, _linears),
+    "qwen2": (_LLAMA, _qkv),
+    "qwen2_moe": (_LLAMA | {"year": 2024}, _qkv),
+    "qwen3": (_LLAMA | {"head_norms": True, "year": 2025}, _qwen3),
+    "qwen3_moe": (_LLAMA | {"head_norms": True, "year": 2025}, _qwen3),
+    "deepseek_v2": (_DEEPSEEK, _deepseek),
+    "deepseek_v3": (_DEEPSEEK, _deepseek),
+    "gemma": (_GEMMA, _linears),
+    "gemma2": (_GEMMA | {"post_norms": True}, _linears),
+    "gemma3_text": (_GEMMA | {"post_norms": True, "head_norms": True, "year": 2025}, _linears),
+    "gpt2": (_GPT, _gpt2),
+    "gpt_neox": (_GPT | {"seq": 2048, "positions": "rotary", "tied": False, "year": 2022}, _neox),
+    "opt": (_GPT | {"seq": 2048, "activation": "relu", "year": 2022}, _opt),
+    "bloom": (
+        _GPT | {"seq": 2048, "positions": "alibi", "embedding_norm": True, "year": 2022},
+        _bloom,
+    ),
+    "falcon": (_GPT | {"seq": 2048, "year": 2023}, _falcon),
+    "phi": (
+        _GPT
+        | {
+            "positions": "rotary",
+            "tied": False,
+            "parallel_norms": 1,
+            "head_bias": True,
+            "year": 2023,
+        },
+        _phi,
+    ),
+    "phi3": (_LLAMA | {"fused_qkv": True, "year": 2024}, _linears),
+    "glm": (_LLAMA | {"head_dim": 128, "year": 2024}, _qkv),
+    "glm4": (_LLAMA | {"head_dim": 128, "post_norms": True, "year": 2025}, _qkv),
+    "glm4_moe": (_LLAMA | {"head_dim": 128, "year": 2025}, _glm4_moe),
+    "gpt_oss": (
+        _LLAMA | {"biases": True, "router_bias": True, "sinks": True, "head_dim": 64, "year": 2025},
+        _gpt_oss,
+    ),
+}
+"""Decoders: what members of a family have in common, and what reads the rest of their keys."""
+
+
+def _bert(one: _Fields, found: Values) -> None:
+    one.only("add_cross_attention", value=False)
+    found["positions"] = found.pop("seq", 512)
+    found["segments"] = one.count("type_vocab_size", 2)
+
+
+def _vit(one: _Fields, found: Values) -> None:
+    names = one.left.get("id2label")
+    found["labels"] = one.count("num_labels", len(names) if isinstance(names, dict) else 2)
+    for key, name in (
+        ("image", "image_size"),
+        ("patch", "patch_size"),
+        ("channels", "num_channels"),
+    ):
+        if name in one.left:
+            found[key] = one.take(name)
+    one.only("qkv_bias", value=True)
+    found.pop("seq", None)
+
+
+def _t5(one: _Fields, found: Values) -> None:
+    words = one.take("feed_forward_proj", otherwise="relu")
+    one.take("is_gated_act")
+    gated, _, word = str(words).rpartition("-")
+    found["gated"], found["activation"] = gated == "gated", word
+    found["buckets"] = one.count("relative_attention_num_buckets", 32)
+    found["decoder_layers"] = one.count("num_decoder_layers")
+    found.pop("seq", None)
+
+
+ENCODERS: dict[str, tuple[type[Encoder], Reading]] = {
+    "bert": (Bert, _bert),
+    "vit": (Vit, _vit),
+    "t5": (T5, _t5),
+}
+"""Others: their description, and what reads the rest of their keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a file says: a description, and what of the file was not understood."""
+
+    of: Transformer | Encoder
+    notes: tuple[str, ...] = field(default=())
+
+    def network(self, sequence: int = 0) -> Network:
+        """The network, its sequences of another length where one is given."""
+        match self.of:
+            case Transformer():
+                made = transformer(replace(self.of, seq=sequence or self.of.seq))
+            case Bert():
+                made = bert(self.of, sequence)
+            case T5():
+                made = t5(self.of, sequence or 512)
+            case Vit() if not sequence:
+                made = vit(self.of)
+            case _:
+                raise NetworkError(f"{self.of.name}: it has patches, not a sequence; leave out seq")
+        return replace(made, notes=(*self.notes, *made.notes))
+
+
+def config_of(name: str) -> str | None:
+    """The path of the config.json that a name means (a file, or a folder with one), or None."""
+    path = Path(name)
+    if name.endswith(".json"):
+        return name
+    try:
+        return str(path / CONFIG) if name and (path / CONFIG).is_file() else None
+    except OSError:  # a name that is no path
+        return None
+
+
+def read_hugging_face(path: str, options: str = "") -> Network:
+    """The network of a config.json, with options as ``seq=4096:layers=8``; raises NetworkError."""
+    found = read_config(path)
+    if not options:
+        return found.network()
+    if isinstance(found.of, Transformer):
+        return replace(found, of=changed(path, found.of, options.split(":"))).network()
+    return found.network(sequence(path, options))
+
+
+def read_config(path: str) -> Read:
+    """What a config.json says; raises NetworkError with file, key, value and remedy."""
+    values = parse_json(
+        read_text(path, NetworkError, "a config.json", _LARGEST), path, NetworkError
+    )
+    if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
+        raise NetworkError(f"{path}: model_type is missing; expected a config.json of Hugging Face")
+    notes = []
+    inner = values.get("text_config")
+    if isinstance(inner, dict) and values["model_type"] not in FAMILIES:
+        notes.append(f"model_type = {shown(values['model_type'])}: the text model alone is read")
+        usual = {"model_type": f"{values['model_type']}_text"}
+        values = usual | {k: values[k] for k in ("tie_word_embeddings",) if k in values} | inner
+    kind = values.pop("model_type")
+    if not isinstance(kind, str) or kind not in {**FAMILIES, **ENCODERS}:
+        raise NetworkError(
+            f"{path}: model_type = {shown(kind)}: {hint(kind, [*FAMILIES, *ENCODERS])}"
+        )
+    one = _Fields(path, values)
+    one.notes += notes
+    of = (_decoder if kind in FAMILIES else _encoder)(path, kind, one, _named(path, values))
+    unknown = [key for key in one.left if not _WITHOUT_EFFECT.fullmatch(key)]
+    if unknown:
+        keys = ", ".join(shown(key, str) for key in unknown[:20])
+        one.notes.append(f"not understood of {path}: {keys}{' ...' * (len(unknown) > 20)}")
+    return Read(of, tuple(one.notes))
+
+
+def _named(path: str, values: Mapping[str, Any]) -> str:
+    """The name of the model, or else of its folder or file."""
+    name = values.get("_name_or_path")
+    if not isinstance(name, str) or not name:
+        file = Path(path)
+        name = file.resolve().parent.name if file.name == CONFIG else file.stem
+    return re.sub(r"[^\w.+-]", "-", name.rstrip("/").rpartition("/")[2])[:60] or "model"
+
+
+def _sizes(one: _Fields, allowed: Mapping[str, Any]) -> Values:
+    """Keys that mean the same in all families; others stay."""
+    found: Values = {}
+    for ours, theirs in _NAMES.items():
+        if ours in allowed or ours == "seq":
+            value = one.take(*theirs.split())
+            if value is not None:
+                found[ours] = value
+    if "activation" in found:
+        word = found["activation"]
+        if not isinstance(word, str) or word not in _ACTIVATION:
+            raise NetworkError(f"{one.path}: hidden_act: {shown(word)}: {hint(word, _ACTIVATION)}")
+        found["activation"] = _ACTIVATION[word]
+    return found
+
+
+def _decoder(path: str, kind: str, one: _Fields, name: str) -> Transformer:
+    usual, reading = FAMILIES[kind]
+    found = usual | {"dropout": one.dropout()} | _sizes(one, _TRANSFORMER)
+    window = one.left.get("sliding_window")
+    original = one.left.get("original_max_position_embeddings")
+    reading(one, found)
+    known, longest = found.get("seq"), found.get("table") or 0
+    if isinstance(known, int) and known > USUAL_SEQ and not longest:
+        seq = original if isinstance(original, int) and original <= USUAL_SEQ else USUAL_SEQ
+        found["seq"] = seq
+        one.notes.append(f"sequences of {seq} of its {known} positions; {path}:seq=N sets another")
+    if isinstance(window, int) and window and window < found.get("seq", 0) and _windowed(one):
+        one.notes.append(f"sliding_window = {window}: attention is over all positions")
+    found = {key: value for key, value in found.items() if value is not None}
+    return described(path, None, found | {"name": name, "source": f"{kind}, {Path(path).name}"})
+
+
+def _windowed(one: _Fields) -> bool:
+    return one.left.get("use_sliding_window") is not False
+
+
+def _encoder(path: str, kind: str, one: _Fields, name: str) -> Encoder:
+    model, reading = ENCODERS[kind]
+    keys = {key.name: key for key in fields(model)}
+    found = _sizes(one, keys)
+    reading(one, found)
+    if kind == "t5":
+        word = found["activation"]
+        found["activation"] = _ACTIVATION.get(word, word)
+    said = checked(model_of(model, least=1), found | {"name": name}, path, NetworkError)
+    values = said.model_dump(exclude_unset=True)
+    if missing := [
+        key.name for key in keys.values() if key.name in _NEEDED and key.name not in values
+    ]:
+        raise NetworkError(f"{path}: {missing[0]} is missing ({_NAMES[missing[0]]})")
+    if model is Vit and (values.get("image", 224) % max(values.get("patch", 16), 1)):
+        raise NetworkError(f"{path}: patch_size: does not divide image_size")
+    return model(**values)
+
+
+_NEEDED = ("layers", "hidden", "heads", "ffn")
+_TRANSFORMER = {key.name: key for key in fields(Transformer)}
