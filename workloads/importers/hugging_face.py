@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hardware.reader import checked, hint, parse_json, read_text, shown
+from hardware.reader import Fields, checked, hint, parse_json, read_text, shown
 from workloads.importers.transformer_file import changed, described, model_of, sequence
 from workloads.network import Network
 from workloads.tensors import NetworkError
@@ -70,79 +70,38 @@ _WITHOUT_EFFECT = re.compile(
 """Keys that change neither shapes nor the work of a training step."""
 
 
-class _Fields:
-    """What is left of a file: whatever is asked for is taken out."""
-
-    def __init__(self, path: str, values: Mapping[str, Any]) -> None:
-        self.path, self.left, self.notes = path, dict(values), list[str]()
-
-    def take(self, *names: str, otherwise: Any = None) -> Any:
-        """The value of the first of these keys that has one."""
-        found = [self.left.pop(name, None) for name in names]
-        return next((value for value in found if value is not None), otherwise)
-
-    def flag(self, name: str, *, otherwise: bool = False) -> bool:
-        """A value that is true or false."""
-        value = self.take(name, otherwise=otherwise)
-        if not isinstance(value, bool):
-            raise NetworkError(f"{self.path}: {name}: {shown(value)}: must be true or false")
-        return value
-
-    def count(self, name: str, otherwise: int = 0) -> int:
-        """A small whole number."""
-        value = self.take(name, otherwise=otherwise)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
-            raise NetworkError(f"{self.path}: {name}: {shown(value)}: must be a whole number")
-        return value
-
-    def only(self, name: str, value: object) -> None:
-        """Raise NetworkError where a key says what no network here has."""
-        if (found := self.take(name, otherwise=value)) != value:
-            raise NetworkError(
-                f"{self.path}: {name}: {shown(found)}: only {value!r} is read; describe the model "
-                'in a file with kind = "transformer"'
-            )
-
-    def dropout(self) -> bool:
-        """Whether there is any behind attention and feed-forward."""
-        names = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout")
-        return any(isinstance(p, float) and p > 0 for p in map(self.left.get, names))
-
-
 Values = dict[str, Any]
 
 
-def _linears(one: _Fields, found: Values) -> None:
+def _linears(one: Fields, found: Values) -> None:
     """Biases as Llama has them, in attention and in the feed-forward."""
     found["biases"] = one.flag("mlp_bias")
     found["attention_biases"] = "all" if one.flag("attention_bias") else "none"
 
 
-def _qkv(one: _Fields, found: Values) -> None:
+def _qkv(one: Fields, found: Values) -> None:
     both = one.flag("attention_bias", otherwise=True) and one.flag("qkv_bias", otherwise=True)
     found["attention_biases"] = "qkv" if both else "none"
     _routed(one, found)
 
 
-def _routed(one: _Fields, found: Values) -> None:
+def _routed(one: Fields, found: Values) -> None:
     """In which blocks of Qwen's mixtures there are experts."""
     if "experts" in found:
         one.only("decoder_sparse_step", 1)
         dense = one.take("mlp_only_layers", otherwise=[])
         if not isinstance(dense, list) or dense != [*range(len(dense))]:
-            raise NetworkError(
-                f"{one.path}: mlp_only_layers: {shown(dense)}: only the first blocks may be dense"
-            )
+            raise one.fault("mlp_only_layers", dense, "only the first blocks may be dense")
         found["dense_layers"] = len(dense)
         found["shared_gate"] = "shared_ffn" in found
 
 
-def _qwen3(one: _Fields, found: Values) -> None:
+def _qwen3(one: Fields, found: Values) -> None:
     _linears(one, found)
     _routed(one, found)
 
 
-def _shared(one: _Fields, found: Values) -> None:
+def _shared(one: Fields, found: Values) -> None:
     """Experts for all tokens, by their number; a module that predicts a second token is left."""
     width = found.get("moe_ffn", 0)
     shared = one.count("n_shared_experts")
@@ -152,47 +111,47 @@ def _shared(one: _Fields, found: Values) -> None:
         one.notes.append(f"num_nextn_predict_layers = {more}: modules for further tokens are left")
 
 
-def _deepseek(one: _Fields, found: Values) -> None:
-    one.only("attention_bias", value=False)
-    one.only("mlp_bias", value=False)
+def _deepseek(one: Fields, found: Values) -> None:
+    one.only("attention_bias", False)
+    one.only("mlp_bias", False)
     found.pop("kv_heads", None)
-    found["head_dim"] = one.count("qk_nope_head_dim", 128)
+    found["head_dim"] = one.count("qk_nope_head_dim", otherwise=128)
     _shared(one, found)
 
 
-def _glm4_moe(one: _Fields, found: Values) -> None:
+def _glm4_moe(one: Fields, found: Values) -> None:
     found["head_norms"] = one.flag("use_qk_norm")
     found["attention_biases"] = "qkv" if one.flag("attention_bias") else "none"
     _shared(one, found)
 
 
-def _gpt2(one: _Fields, found: Values) -> None:
-    one.only("add_cross_attention", value=False)
+def _gpt2(one: Fields, found: Values) -> None:
+    one.only("add_cross_attention", False)
     found["table"] = found.get("seq", 0)
 
 
-def _neox(one: _Fields, found: Values) -> None:
+def _neox(one: Fields, found: Values) -> None:
     found["parallel_norms"] = 2 if one.flag("use_parallel_residual", otherwise=True) else 0
     found["attention_biases"] = "all" if one.flag("attention_bias", otherwise=True) else "none"
 
 
-def _opt(one: _Fields, found: Values) -> None:
-    one.only("do_layer_norm_before", value=True)
+def _opt(one: Fields, found: Values) -> None:
+    one.only("do_layer_norm_before", True)
     one.only("word_embed_proj_dim", found.get("hidden"))
-    one.only("layer_norm_elementwise_affine", value=True)
+    one.only("layer_norm_elementwise_affine", True)
     found["biases"] = one.flag("enable_bias", otherwise=True)
-    found["table"] = one.count("table", found.get("seq", 2048)) + 2
+    found["table"] = one.count("table", otherwise=found.get("seq", 2048)) + 2
 
 
-def _bloom(one: _Fields, found: Values) -> None:
+def _bloom(one: Fields, found: Values) -> None:
     one.flag("apply_residual_connection_post_layernorm")
     found["ffn"] = 0
 
 
-def _falcon(one: _Fields, found: Values) -> None:
+def _falcon(one: Fields, found: Values) -> None:
     new = one.flag("new_decoder_architecture")
     parallel = one.flag("parallel_attn", otherwise=True)
-    norms = one.count("num_ln_in_parallel_attn", 2 if new else 1)
+    norms = one.count("num_ln_in_parallel_attn", otherwise=2 if new else 1)
     found["parallel_norms"] = norms if parallel else 0
     multi_query = one.flag("multi_query", otherwise=True)
     if not new:
@@ -201,11 +160,11 @@ def _falcon(one: _Fields, found: Values) -> None:
     found["positions"] = "alibi" if one.flag("alibi") else "rotary"
 
 
-def _phi(one: _Fields, found: Values) -> None:  # noqa: ARG001  (as every family's)
-    one.only("qk_layernorm", value=False)
+def _phi(one: Fields, found: Values) -> None:  # noqa: ARG001  (as every family's)
+    one.only("qk_layernorm", False)
 
 
-def _gpt_oss(one: _Fields, found: Values) -> None:
+def _gpt_oss(one: Fields, found: Values) -> None:
     found["attention_biases"] = "all" if one.flag("attention_bias", otherwise=True) else "none"
     found["moe_ffn"] = found.get("ffn", 0)
 
@@ -223,7 +182,7 @@ _LLAMA = {
 _DEEPSEEK = _LLAMA | {"kv_rank": 512, "rope_dim": 64, "value_dim": 128, "year": 2024}
 _GEMMA = _LLAMA | {"activation": "gelu", "tied": True, "head_dim": 256, "year": 2024}
 _GPT = {"seq": 1024, "dropout": False}
-Reading = Callable[[_Fields, Values], None]
+Reading = Callable[[Fields, Values], None]
 FAMILIES: dict[str, tuple[Values, Reading]] = {
     "llama": (_LLAMA, _linears),
     "mistral": (_LLAMA, _linears),
@@ -268,15 +227,17 @@ FAMILIES: dict[str, tuple[Values, Reading]] = {
 """Decoders: what members of a family have in common, and what reads the rest of their keys."""
 
 
-def _bert(one: _Fields, found: Values) -> None:
-    one.only("add_cross_attention", value=False)
+def _bert(one: Fields, found: Values) -> None:
+    one.only("add_cross_attention", False)
     found["positions"] = found.pop("seq", 512)
-    found["segments"] = one.count("type_vocab_size", 2)
+    found["segments"] = one.count("type_vocab_size", otherwise=2)
 
 
-def _vit(one: _Fields, found: Values) -> None:
+def _vit(one: Fields, found: Values) -> None:
     names = one.left.get("id2label")
-    found["labels"] = one.count("num_labels", len(names) if isinstance(names, dict) else 2)
+    found["labels"] = one.count(
+        "num_labels", otherwise=len(names) if isinstance(names, dict) else 2
+    )
     for key, name in (
         ("image", "image_size"),
         ("patch", "patch_size"),
@@ -284,17 +245,17 @@ def _vit(one: _Fields, found: Values) -> None:
     ):
         if name in one.left:
             found[key] = one.take(name)
-    one.only("qkv_bias", value=True)
+    one.only("qkv_bias", True)
     found.pop("seq", None)
 
 
-def _t5(one: _Fields, found: Values) -> None:
+def _t5(one: Fields, found: Values) -> None:
     words = one.take("feed_forward_proj", otherwise="relu")
     one.take("is_gated_act")
     gated, _, word = str(words).rpartition("-")
     found["gated"], found["activation"] = gated == "gated", word
-    found["buckets"] = one.count("relative_attention_num_buckets", 32)
-    found["decoder_layers"] = one.count("num_decoder_layers")
+    found["buckets"] = one.count("relative_attention_num_buckets", otherwise=32)
+    found["decoder_layers"] = one.count("num_decoder_layers", otherwise=found.get("layers"))
     found.pop("seq", None)
 
 
@@ -368,13 +329,10 @@ def read_config(path: str) -> Read:
         raise NetworkError(
             f"{path}: model_type = {shown(kind)}: {hint(kind, [*FAMILIES, *ENCODERS])}"
         )
-    one = _Fields(path, values)
+    one = Fields(path, values, NetworkError)
     one.notes += notes
     of = (_decoder if kind in FAMILIES else _encoder)(path, kind, one, _named(path, values))
-    unknown = [key for key in one.left if not _WITHOUT_EFFECT.fullmatch(key)]
-    if unknown:
-        keys = ", ".join(shown(key, str) for key in unknown[:20])
-        one.notes.append(f"not understood of {path}: {keys}{' ...' * (len(unknown) > 20)}")
+    one.notes += one.unknown(_WITHOUT_EFFECT)
     return Read(of, tuple(one.notes))
 
 
@@ -387,7 +345,7 @@ def _named(path: str, values: Mapping[str, Any]) -> str:
     return re.sub(r"[^\w.+-]", "-", name.rstrip("/").rpartition("/")[2])[:60] or "model"
 
 
-def _sizes(one: _Fields, allowed: Mapping[str, Any]) -> Values:
+def _sizes(one: Fields, allowed: Mapping[str, Any]) -> Values:
     """Keys that mean the same in all families; others stay."""
     found: Values = {}
     for ours, theirs in _NAMES.items():
@@ -403,9 +361,9 @@ def _sizes(one: _Fields, allowed: Mapping[str, Any]) -> Values:
     return found
 
 
-def _decoder(path: str, kind: str, one: _Fields, name: str) -> Transformer:
+def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     usual, reading = FAMILIES[kind]
-    found = usual | {"dropout": one.dropout()} | _sizes(one, _TRANSFORMER)
+    found = usual | {"dropout": _dropout(one)} | _sizes(one, _TRANSFORMER)
     window = one.left.get("sliding_window")
     original = one.left.get("original_max_position_embeddings")
     reading(one, found)
@@ -420,11 +378,17 @@ def _decoder(path: str, kind: str, one: _Fields, name: str) -> Transformer:
     return described(path, None, found | {"name": name, "source": f"{kind}, {Path(path).name}"})
 
 
-def _windowed(one: _Fields) -> bool:
+def _dropout(one: Fields) -> bool:
+    """Whether there is any behind attention and feed-forward."""
+    names = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout")
+    return any(isinstance(p, float) and p > 0 for p in map(one.left.get, names))
+
+
+def _windowed(one: Fields) -> bool:
     return one.left.get("use_sliding_window") is not False
 
 
-def _encoder(path: str, kind: str, one: _Fields, name: str) -> Encoder:
+def _encoder(path: str, kind: str, one: Fields, name: str) -> Encoder:
     model, reading = ENCODERS[kind]
     keys = {key.name: key for key in fields(model)}
     found = _sizes(one, keys)
