@@ -292,7 +292,7 @@ class Fields:
             raise self.fault(names[0], value, "must be true or false")
         return value
 
-    def count(self, *names: str, otherwise: int = 0) -> int:
+    def count(self, *names: str, otherwise: Any = 0) -> int:
         """A whole number that is not negative."""
         value = self.take(*names, otherwise=otherwise)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
