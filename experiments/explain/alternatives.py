@@ -304,9 +304,9 @@ def _sentences(
     if receiving.receiving:
         share = receiving.receiving / timeline.makespan_ps
         stages = " and ".join(map(str, receiving.stages))
-        yield f"Stage {stages} waits for sends for {share:.2%} of the run."
+        yield f"Stage {stages} is waiting for communication for {share:.2%} of the run."
     else:
-        yield "No stage waits for sends."
+        yield "No stage is waiting for communication."
 
 
 def _changes(

@@ -19,6 +19,7 @@ from experiments.explain.alternatives import (
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
 from experiments.explain.whatif import KNOBS, Facts, Knob, Setting, turn, without
+from experiments.results.error_band import banded
 from experiments.studies.case import Case, Planned, step_of
 from experiments.studies.occupancy import memory_fields
 from experiments.studies.running.outputs import fastest_alone
@@ -59,7 +60,7 @@ class Explanation:
     traffic_bytes: float
     pipeline: PipelineSide | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
-    """Shares of the peak, what is exposed along axes, and memory by class, as in JSON."""
+    """Error band, shares of the peak, exposed along axes, and memory by class, as in JSON."""
     frees: tuple[Freed, ...] = ()
     """What would make the fullest core less full, what frees most first."""
     otherwise: tuple[str, ...] = ()
@@ -125,6 +126,7 @@ def explain(
         timeline.traffic_bytes,
         pipeline_side(case, plan, timeline, progress),
         {
+            "error_band": banded(case, timeline.iteration_s),
             **asdict(throughput(case, timeline.iteration_s)),
             **computed(case, timeline),
             **axis_fields(case, timeline),

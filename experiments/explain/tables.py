@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.results.error_band import band_rows
 from experiments.studies.occupancy import fullest, memory_rows
 from experiments.studies.pipelining import bubble_in_words
 from experiments.studies.step_numbers import axis_rows, throughput_rows
@@ -121,14 +122,14 @@ def alternatives_table(result: Explanation) -> Table:
 
 
 def answers_table(result: Explanation) -> Table:
-    """What the step comes to: rates, MFU and HFU, the bubble, exposed communication, memory.
+    """What the step comes to: error band, rates, MFU and HFU, the bubble, exposed communication, memory.
 
     Of memory that of the fullest device, or stage.
     """
     from rich.table import Table
 
     found = result.answers
-    rows = [*throughput_rows(found)]
+    rows = [*band_rows(found["error_band"]), *throughput_rows(found)]
     if result.pipeline is not None:
         rows.append(("bubble", bubble_in_words(result.pipeline.fields)))
     rows += axis_rows(found)

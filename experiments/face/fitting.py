@@ -12,6 +12,7 @@ from experiments.face.inputs import array_of, batch_of, execution_of, network_of
 from experiments.output import UsageError
 from experiments.pictures.plots import plot_fit
 from experiments.progress import working
+from experiments.results.error_band import ErrorBand, band_rows, banded, error_band
 from experiments.results.result import Result
 from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
 from experiments.studies.step_numbers import readable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from experiments.face.forms import ArrayLike, Changes, ExecutionLike, FitOptions, NetworkLike
+    from experiments.studies.case import Case
 
 SHOWN = 15
 COLUMNS = ("dp", "tp", "cp", "pp", "vp", "ep", "micro_batch", "recompute", "update")
@@ -35,6 +37,8 @@ class FitResult(Result):
     every: int
     """Legal combinations, those that were not simulated among them."""
     found: tuple[dict[str, Any], ...]
+    best: Case | None = None
+    """The fastest combination as a step; None where none fits."""
 
     @property
     def fits(self) -> list[dict[str, Any]]:
@@ -45,6 +49,14 @@ class FitResult(Result):
     def others(self) -> list[dict[str, Any]]:
         """Combinations that do not fit, each with its reason."""
         return [row for row in self.found if row["reason"]]
+
+    @property
+    def error_band(self) -> ErrorBand | None:
+        """How far measured steps like the fastest are off; None where none is known."""
+        return error_band(self.best) if self.best else None
+
+    def _banded(self) -> dict[str, Any] | None:
+        return banded(self.best, self.fits[0]["iteration_s"]) if self.best else None
 
     def title(self) -> str:
         """Network, array and batch."""
@@ -62,6 +74,7 @@ class FitResult(Result):
             "varied": list(asked.varied),
             "combinations": self.every,
             "simulated": len(self.fits),
+            "error_band": self._banded(),
             "fits": self.fits,
             "others": self.others,
         }
@@ -106,7 +119,9 @@ class FitResult(Result):
                 f"{row['share_of_peak']:.1%}",
                 f"{row['peak_memory_bytes'] / 2**30:.1f}",
             )
-        return [table, *said]
+        bands = band_rows(self._banded())
+        band = [f"{name.capitalize()} of the fastest: {words}." for name, words in bands]
+        return [table, *band, *said]
 
 
 @explicit(
@@ -145,4 +160,6 @@ def fit(
             else:
                 progress(str(done.name.axes))
     rows = [found[choice] for choice in every if choice in found]  # whichever ended first
-    return FitResult(asked, len(every), tuple(rows))
+    fitting = [choice for choice in found if found[choice]["iteration_s"]]
+    best = min(fitting, key=lambda choice: found[choice]["iteration_s"], default=None)
+    return FitResult(asked, len(every), tuple(rows), best and asked.case(best))

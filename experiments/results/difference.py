@@ -11,6 +11,7 @@ from experiments.explain.alternatives import too_full
 from experiments.explain.tables import others
 from experiments.output import UsageError
 from experiments.pictures.gantt import plot_gantt
+from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.result import Result, readable
 from experiments.results.step import StepResult
 from experiments.studies.difference import Change, Difference, difference
@@ -59,7 +60,13 @@ class DifferenceResult(Result):
         whole = self._measured()
         others = [_measured(result, whole)] if whole else []
         spent = "Times are those of a mean core."
-        return [phases, layers, spent, *others, *self._full(), *self._unread()]
+        band = band_sentence(self.error_band)
+        return [phases, layers, spent, *others, *band, *self._full(), *self._unread()]
+
+    @property
+    def error_band(self) -> ErrorBand | None:
+        """The widest band of both; None for machines of which no measured step is known."""
+        return widest([self.first.case, self.second.case])
 
     def to_dict(self) -> dict[str, Any]:
         """What ``papers compare --format json`` prints: seconds of an average core, all rows.
@@ -82,6 +89,7 @@ class DifferenceResult(Result):
             "objective": case.objective,
             "execution": str(case.execution),
             "planners": list(result.planners),
+            "error_band": band.to_json() if (band := self.error_band) else None,
             "cores": result.cores,
             "iteration_s": [result.seconds(core_ps) for core_ps in whole.core_ps],
             "difference_s": result.seconds(whole.change_ps),

@@ -9,9 +9,9 @@ it has not seen.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from experiments.studies.case import Case
 from experiments.studies.published_values import shipped_rows
+from experiments.terms import duration
 from planners.axes.node_types import experts
-from workloads import partition_graph
+from workloads import Network, partition_graph
+from workloads.cache import once_for_each
 
 Floats = NDArray[np.float64]
 FILE = "measured_errors.csv"
@@ -52,17 +54,12 @@ class ErrorBand:
     rows: float
     nearest: str
 
-    def to_json(self, step_s: float) -> dict[str, Any]:
-        """The band as scripts read it, in seconds too."""
-        return {
-            "share": INSIDE,
-            "low": self.low,
-            "high": self.high,
-            "low_s": self.low * step_s,
-            "high_s": self.high * step_s,
-            "rows": round(self.rows, 1),
-            "nearest": self.nearest,
-        }
+    def to_json(self, step_s: float | None = None) -> dict[str, Any]:
+        """The band as scripts read it; of one step in seconds too."""
+        found = {"share": INSIDE, "low": self.low, "high": self.high}
+        if step_s is not None:
+            found |= {"low_s": self.low * step_s, "high_s": self.high * step_s}
+        return {**found, "rows": round(self.rows, 1), "nearest": self.nearest}
 
 
 Features = dict[str, Any]
@@ -86,16 +83,21 @@ def features_of(case: Case) -> Features | None:
         "chip": device.name.partition(",")[0],
         "stack": array.stack.name,
         "bits": 8 * (device.product_bytes or device.arithmetic.element_bytes),
-        "experts": any(experts(node) for node in partition_graph(case.network)),
         "zero3": case.execution.update == "weights",
         "cp": axes is not None and axes.cp > 1,
         "gpus": array.group.size,
-        "parameters": case.network.parameters,
+        **_of_network(case.network),
         **{axis: getattr(axes, axis) if axes else 1 for axis in ("tp", "pp", "ep")},
     }
 
 
-@dataclass(frozen=True, slots=True)
+@once_for_each
+def _of_network(network: Network) -> Features:
+    routed = any(experts(node) for node in partition_graph(network))
+    return {"experts": routed, "parameters": network.parameters}
+
+
+@dataclass(frozen=True)
 class Errors:
     """Measured rows: sources, features by name, and logarithms of measured over predicted."""
 
@@ -119,14 +121,23 @@ class Errors:
         for name, apart in APART.items():
             squares += apart**2 * (self.features[name] != of[name])
         for name, each in DOUBLINGS.items():
-            squares += (each * np.log2(self.features[name] / of[name])) ** 2
+            squares += (each * (self.doublings[name] - math.log2(of[name]))) ** 2
         return np.sqrt(squares)
+
+    @cached_property
+    def doublings(self) -> dict[str, Floats]:
+        """The logarithms of what DOUBLINGS counts."""
+        return {name: np.log2(self.features[name]) for name in DOUBLINGS}
 
     def weights(self, of: Features) -> Floats:
         """How much each row counts: by its distance, and no source by the number of its rows."""
         near = np.exp(-0.5 * (self.distances(of) / NEAR) ** 2)
-        _, which = np.unique(self.sources, return_inverse=True)
-        return near / np.sqrt(np.maximum(np.bincount(which, near)[which], 1e-300))
+        return near / np.sqrt(np.maximum(np.bincount(self.which, near)[self.which], 1e-300))
+
+    @cached_property
+    def which(self) -> NDArray[np.intp]:
+        """The number of each row's source."""
+        return np.unique(self.sources, return_inverse=True)[1]
 
     def quantiles(self, of: Features) -> tuple[float, float, float]:
         """The band's low end, middle and high end (logarithms), before it is widened."""
@@ -166,14 +177,15 @@ def _needed(log: float, low: float, middle: float, high: float) -> float:
 @cache
 def shipped() -> tuple[Errors, float]:
     """The rows that come with accelarray, and by how much their bands are widened."""
-    import pandas
-
-    rows = pandas.DataFrame([cells for _, cells in shipped_rows(FILE)])
-    numbers = ["measured_over_predicted", "bits", *FLAGS, *DOUBLINGS]
-    rows = rows.astype(dict.fromkeys(numbers, float))
-    features = {name: rows[name].to_numpy() for name in (*APART, *DOUBLINGS)}
-    logs = np.log(rows["measured_over_predicted"].to_numpy())
-    errors = Errors(rows["source"].to_numpy(), features, logs)
+    rows = [cells for _, cells in shipped_rows(FILE)]
+    columns = {name: np.array([cells[name] for cells in rows]) for name in rows[0]}
+    words = ("chip", "stack")
+    features = {
+        name: columns[name] if name in words else columns[name].astype(float)
+        for name in (*APART, *DOUBLINGS)
+    }
+    logs = np.log(columns["measured_over_predicted"].astype(float))
+    errors = Errors(columns["source"], features, logs)
     return errors, errors.widening()
 
 
@@ -199,9 +211,41 @@ def share_within(cases: Mapping[str, Sequence[tuple[Case, float]]]) -> tuple[int
 def error_band(case: Case) -> ErrorBand | None:
     """What measured steps say of a case; None for a machine of which none is known."""
     of = features_of(case)
-    if of is None:
+    return None if of is None else _band(tuple(of.items()))
+
+
+@cache
+def _band(features: tuple[tuple[str, Any], ...]) -> ErrorBand | None:
+    of, (errors, widening) = dict(features), shipped()
+    return errors.band(of, widening) if of["chip"] in errors.features["chip"] else None
+
+
+def widest(cases: Iterable[Case]) -> ErrorBand | None:
+    """The lowest low and the highest high of several cases' bands; None where none has one."""
+    bands = [band for case in cases if (band := error_band(case)) is not None]
+    if not bands:
         return None
-    errors, widening = shipped()
-    if of["chip"] not in errors.features["chip"]:
-        return None
-    return errors.band(of, widening)
+    low, high = min(band.low for band in bands), max(band.high for band in bands)
+    return replace(min(bands, key=lambda band: band.rows), low=low, high=high)
+
+
+def banded(case: Case, step_s: float) -> dict[str, Any] | None:
+    """The band of one step as JSON has it; None for a machine of which none is known."""
+    band = error_band(case)
+    return None if band is None else band.to_json(step_s)
+
+
+def band_rows(found: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """A row of a table, of a band as JSON has it; none without a band."""
+    if found is not None:
+        ends = [duration(found[key]) for key in ("low_s", "high_s")]
+        words = f"four in five measured steps like it (nearest: {found['nearest']})"
+        yield "error band", f"{ends[0]} to {ends[1]}, {words}"
+
+
+def band_sentence(band: ErrorBand | None) -> list[str]:
+    """The band of several steps, in a sentence; none without a band."""
+    if band is None:
+        return []
+    times = f"{band.low:.2f} to {band.high:.2f} times as long as predicted"
+    return [f"Error band: four in five measured steps like these take {times}."]

@@ -19,6 +19,7 @@ from experiments.explain.tables import (
     parts_dict,
 )
 from experiments.output import hearing
+from experiments.results.error_band import ErrorBand, error_band
 from experiments.results.result import Result, readable
 from experiments.studies.case import Case
 from experiments.studies.pipelining import pipeline_table
@@ -62,6 +63,11 @@ class ExplanationResult(Result):
     def iteration_s(self) -> float:
         """Time of the step in seconds."""
         return self.explanation.iteration_s
+
+    @property
+    def error_band(self) -> ErrorBand | None:
+        """How far measured steps like it are off; None for machines of which none is known."""
+        return error_band(self.case)
 
     @property
     def messages(self) -> list[str]:

@@ -12,6 +12,7 @@ from experiments.face.asked import Study
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError
 from experiments.pictures.plots import plot_levels, plot_speedups
+from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
@@ -47,9 +48,14 @@ class ComparisonResult(Result):
         return self.comparison.geomean
 
     @property
+    def error_band(self) -> ErrorBand | None:
+        """The widest band of its cases; None for machines of which no measured step is known."""
+        return widest(self.cases.values())
+
+    @property
     def messages(self) -> list[str]:
         """What to know about it, in sentences."""
-        return messages(self.comparison)
+        return [*band_sentence(self.error_band), *messages(self.comparison)]
 
     def step(self, network: str, planner: str) -> StepResult:
         """One of its steps with plan and timeline, simulated again; raises UsageError."""
@@ -86,6 +92,7 @@ class ComparisonResult(Result):
             "execution": result.execution,
             "communication": result.communication,
             "complete": result.complete,
+            "error_band": band.to_json() if (band := self.error_band) else None,
             "notes": self.messages,
             "rows": [row.values(result.metrics) for row in result.rows],
             "geomean": result.geomean,

@@ -19,7 +19,7 @@ from experiments.pictures.lanes import chart, labels, sites
 from experiments.pictures.pipeline_plot import plot_pipeline
 from experiments.pictures.trace import memory, to_frame, trace_events, write_csv, write_trace
 from experiments.progress import working
-from experiments.results.error_band import ErrorBand, error_band
+from experiments.results.error_band import ErrorBand, band_rows, banded, error_band
 from experiments.results.explanation import explained
 from experiments.results.formats import flat
 from experiments.results.planned import PlanResult
@@ -148,7 +148,7 @@ class StepResult(Result):
             "devices": case.array.group.size,
             "cores": case.array.group.cores,
             "iteration_s": timeline.iteration_s,
-            "error_band": band.to_json(timeline.iteration_s) if (band := self.error_band) else None,
+            "error_band": banded(case, timeline.iteration_s),
             **asdict(throughput(case, timeline.iteration_s)),
             **computed(case, timeline),
             "predicted_s": predict(case.network, plan, case.array) if priced and training else None,
@@ -288,10 +288,8 @@ def _table(result: dict[str, Any]) -> Table:
             table.add_row(key, str(result[key]))
     table.add_section()
     table.add_row("step time", duration(result["iteration_s"]))
-    if (band := result["error_band"]) is not None:
-        ends = f"{duration(band['low_s'])} to {duration(band['high_s'])}"
-        said = f"{ends}, four in five measured steps like it"
-        table.add_row("error band", f"{said} (nearest: {band['nearest']})")
+    for row in band_rows(result["error_band"]):
+        table.add_row(*row)
     if (bound_s := result["lower_bound_s"]) is not None:
         above = f"the step is {result['step_gap']:.1%} above"
         table.add_row("lower bound", f"{duration(bound_s)}; {above}")

@@ -14,6 +14,7 @@ from experiments.face.inputs import option_text
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, table
 from experiments.pictures.plots import check_drawable, plot_sweep
+from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
@@ -34,6 +35,8 @@ class SweepResult(Result):
 
     grid: Grid
     table: pandas.DataFrame
+    error_band: ErrorBand | None = None
+    """The widest band of its cases; None for machines of which no measured step is known."""
 
     @property
     def crossovers(self) -> list[Crossover]:
@@ -59,12 +62,13 @@ class SweepResult(Result):
 
     def sentences(self) -> list[str]:
         """The crossovers, which planners lose, and what of the specs is not read."""
-        return list(_sentences(self.grid, self.table))
+        return [*band_sentence(self.error_band), *_sentences(self.grid, self.table)]
 
     def to_dict(self) -> dict[str, Any]:
         """What is varied, and the rows that ``accelarray sweep --output x.json`` writes."""
         return {
             "vary": [axis.title for axis in self.grid.axes],
+            "error_band": band.to_json() if (band := self.error_band) else None,
             "rows": records(self.table),
             "warnings": all_unread(self.grid),
         }
@@ -104,15 +108,15 @@ def grid_of(study: Study, varied: Vary) -> Grid:
 
 def swept(study: Study, grid: Grid) -> SweepResult:
     """Run a grid; how many cases do not fit in memory is a warning."""
-    points = grid.points()
-    for point in points:
-        check_metrics(study.metrics, grid.cases(point)[0].array)
-    with study.going(len(points) * len(grid.cases(points[0]))) as (runner, progress, _):
+    cases = [case for point in grid.points() for case in grid.cases(point)]
+    for case in cases:
+        check_metrics(study.metrics, case.array)
+    with study.going(len(cases)) as (runner, progress, _):
         table = sweep(grid, runner, progress)
     if said := overflows(table):
         tell(f"{said} {REMEDY}")
     hidden = [column for metric, column in COLUMNS.items() if metric not in study.metrics]
-    return SweepResult(grid, table.drop(columns=hidden))
+    return SweepResult(grid, table.drop(columns=hidden), widest(cases))
 
 
 def axes_of(varied: Vary) -> tuple[Axis, ...]:

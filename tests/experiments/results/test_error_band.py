@@ -1,10 +1,12 @@
 """The error band: honest on sources that it has not seen, narrow where measured rows are near."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
+import accelarray
 from accelarray import simulate
 from experiments.measured.study import predicted
 from experiments.output import text_of
@@ -16,7 +18,9 @@ from experiments.results.error_band import (
     INSIDE,
     Errors,
     Features,
+    error_band,
     shipped,
+    widest,
 )
 from experiments.scripts.error_table import table_of
 from experiments.scripts.error_table import text_of as text_of_table
@@ -92,6 +96,48 @@ def test_a_step_is_told_with_its_band() -> None:
     unknown = simulate("lenet", planner="accpar", array="accpar-mixed")
     assert unknown.error_band is None
     assert unknown.to_dict()["error_band"] is None
+
+
+ONE = {"network": "gpt2:layers=2", "array": "h100-cluster", "batch": 64}
+TOLD = {
+    "explain": lambda: accelarray.explain(**ONE, planner="owt"),
+    "fit": lambda: accelarray.fit(**ONE, axes="tp"),
+    "sweep": lambda: accelarray.sweep(vary="batch=32,64", planners="owt", **NETWORKS),
+    "speedup": lambda: accelarray.speedup(planners="owt", batch=64, **NETWORKS),
+    "compare": lambda: accelarray.compare("gpt2:layers=2", "owt", array="h100-cluster", batch=64),
+}
+NETWORKS = {"networks": "gpt2:layers=2", "array": "h100-cluster"}
+
+
+@pytest.mark.parametrize("command", TOLD)
+def test_every_answer_has_the_band_of_its_step(command: str) -> None:
+    """Nothing that the band is of differs between these steps: it is that of one simulated."""
+    (alone,) = {simulate(**ONE, planner=planner).error_band for planner in ("owt", "data_parallel")}
+    result = TOLD[command]()
+    assert result.error_band == alone is not None
+    band = result.to_dict()["error_band"]
+    assert (band["low"], band["high"]) == (alone.low, alone.high)
+    (said,) = re.findall(r"rror band\W.*?four in five", text_of(*result.tables()), re.DOTALL)
+    assert said
+
+
+def test_no_band_is_told_where_no_measured_step_is_known() -> None:
+    result = accelarray.speedup("lenet", planners="owt", array="accpar-mixed")
+    assert result.error_band is None
+    assert result.to_dict()["error_band"] is None
+    assert "rror band" not in text_of(*result.tables())
+
+
+def test_the_band_of_several_steps_holds_each_of_theirs() -> None:
+    networks = "gpt2:layers=2", "gpt2-xl:layers=2"
+    cases = [simulate(**ONE | {"network": name}, planner="owt").case for name in networks]
+    bands = [band for case in cases if (band := error_band(case))]
+    both = widest(cases)
+    assert both is not None
+    assert len(set(bands)) == 2
+    assert both.low == min(band.low for band in bands)
+    assert both.high == max(band.high for band in bands)
+    assert widest([]) is None
 
 
 def test_the_table_of_errors_has_each_rows_features_and_error() -> None:
