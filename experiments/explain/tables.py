@@ -122,7 +122,7 @@ def alternatives_table(result: Explanation) -> Table:
 
 
 def answers_table(result: Explanation) -> Table:
-    """What the step comes to: error band, rates, MFU and HFU, the bubble, exposed communication, memory.
+    """What the step comes to: error band, rates, MFU, HFU, bubble, exposed communication, memory.
 
     Of memory that of the fullest device, or stage.
     """

@@ -162,4 +162,4 @@ def fit(
     rows = [found[choice] for choice in every if choice in found]  # whichever ended first
     fitting = [choice for choice in found if found[choice]["iteration_s"]]
     best = min(fitting, key=lambda choice: found[choice]["iteration_s"], default=None)
-    return FitResult(asked, len(every), tuple(rows), best and asked.case(best))
+    return FitResult(asked, len(every), tuple(rows), asked.case(best) if best else None)
