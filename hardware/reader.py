@@ -36,6 +36,7 @@ DEEPEST = 200
 """Tables and lists within each other."""
 MOST_BITS = 4096
 """Of a whole number: Python writes none of more than 4,300 digits, but reads hexadecimal ones."""
+_TOO_LONG = f"a number has more than {MOST_BITS} bits"
 MOST_FAULTS = 20
 """Faults that one message tells."""
 
@@ -198,11 +199,12 @@ def _parsed(parse: Callable[[str], Any], text: str, wrong: str, error: Error) ->
     except RecursionError:
         raise error(f"{wrong}: nested too deep") from None
     except ValueError as cause:
-        raise error(f"{wrong}: {cause}") from None
+        long = "set_int_max_str_digits" in str(cause)
+        raise error(f"{wrong}: {_TOO_LONG if long else cause}") from None
     level, depth = [found], 0
     while level:
         if any(isinstance(value, int) and value.bit_length() > MOST_BITS for value in level):
-            raise error(f"{wrong}: a number has more than {MOST_BITS} bits")
+            raise error(f"{wrong}: {_TOO_LONG}")
         if depth > DEEPEST:
             raise error(f"{wrong}: nested too deep, at most {DEEPEST} levels are read")
         level = [inner for value in level for inner in _inside(value)]

@@ -62,8 +62,8 @@ def _shipped(name: str) -> str | None:
 def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, str, Settings]:
     """Resolve ``name`` (catalog name or path) and what it extends: label, file, settings.
 
-    ``kind`` is "device" or "array". Relative paths are looked up next to the
-    file that names them (``near``). Raises SpecError.
+    ``kind`` is "device" or "array". What a file names is in its folder (``near``), or in the
+    catalog. Raises SpecError.
     """
     label, layers = name, list[Settings]()
     current: str | None = name
@@ -117,7 +117,20 @@ def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | Non
         known = hint(name, catalog_names(kind))
         raise SpecError(f"unknown {kind} {name!r}; {known} (or the path of a .toml file)")
     path = (near or Path()) / Path(name)
+    if near is not None and not _is_inside(path, near):
+        raise SpecError(
+            f"{name[:80]!r}: outside the folder of the file that names it; name a file in that "
+            f"folder, or a {kind} of the catalog"
+        )
     return read_text(path, SpecError), str(path), path.parent
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a file is in a folder or below it, wherever links lead."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # no path, which its reader tells
+        return True
 
 
 def catalog_names(kind: str) -> list[str]:

@@ -205,7 +205,7 @@ def configure_results(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for with an existing store."""
-    with Store(args.store, create=False) as store:
+    with Store(args.store, create=False, read_only=args.action != "prune") as store:
         if args.action == "prune":
             deliver(f"{store.prune(**_conditions(args.where))} results deleted\n", None)
             return 0

@@ -131,7 +131,7 @@ class Judge:
             raise BudgetSpent
         units = self.space.units(design)
         seconds = self._kept.get(design) if self._kept else None
-        if seconds is None:
+        if seconds is None or len(seconds) != len(self._steps):
             seconds = tuple(step.estimate_s(units) for step in self._steps)
             if self._kept:
                 self._kept.put(design, seconds)

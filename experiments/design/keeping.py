@@ -5,12 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
 
 from experiments.design.space import Design
 from experiments.studies.running.store import Store
+from hardware.reader import Table, checked, number
 
 AT_ONCE = 32
 """Evaluations that are written together: a tenth of a second's work at most is done again."""
+
+
+class _Evaluation(Table):
+    """What is kept of one."""
+
+    seconds: Annotated[list[Annotated[float, number(0, 1e300)]], Field(min_length=1)]
 
 
 class StoredEvaluations:
@@ -29,7 +40,7 @@ class StoredEvaluations:
     def get(self, design: Design) -> tuple[float, ...] | None:
         """Seconds of each step, if they were kept."""
         key = self.key(design)
-        found = self._store.get([key]).get(key)
+        found = self._store.get([key], partial(checked, _Evaluation)).get(key)
         return None if found is None else tuple(found["seconds"])
 
     def put(self, design: Design, seconds: tuple[float, ...]) -> None:

@@ -17,6 +17,7 @@ from experiments.results.result import Result
 from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
 from experiments.studies.step_numbers import readable
 from experiments.terms import duration
+from planners.errors import check_batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -149,6 +150,7 @@ def fit(
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     varied = VARIED if texts is None else varied_of(texts)
     size = BATCH if batch is None else batch_of(batch)
+    check_batch(size)
     asked = Fit(network_of(network, transforms_of(options), place), place, size, model, varied)
     cases, every = asked.cases(), list(asked.choices())
     found = {}

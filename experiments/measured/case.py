@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from experiments.measured.machine import FUSED_EXPERTS, changes_of, machine_of, stack_of
-from experiments.measured.rows import Row
-from experiments.measured.split import LeftOutError, Split, precision_of, split_of
+from experiments.measured.rows import LeftOutError, Row
+from experiments.measured.split import Split, precision_of, split_of
 from experiments.studies.case import Case
 from experiments.studies.options import ZERO
 from experiments.studies.running.outputs import REFUSED, Outputs, run_case
@@ -60,7 +60,7 @@ class RowCase:
 
 
 def case_of(row: Row) -> RowCase:
-    """What predicts a row; raises LeftOutError where nothing can, UsageError for unknown chips."""
+    """What predicts a row; raises LeftOutError where nothing can."""
     machine = machine_of(row)
     if row.kind not in STEPS:
         raise LeftOutError(f"{row.kind or 'its kind'}: not a step of a transformer")

@@ -6,8 +6,7 @@ import difflib
 from dataclasses import dataclass
 from functools import lru_cache
 
-from experiments.measured.rows import Row
-from experiments.output import UsageError
+from experiments.measured.rows import LeftOutError, Row
 from hardware import SpecError, load_array
 
 
@@ -86,14 +85,14 @@ FUSED_EXPERTS = "megatron-2026"
 
 
 def machine_of(row: Row) -> Machine:
-    """What a row's ``hw`` or ``array`` means; raises UsageError with the row's name."""
+    """What a row's ``hw`` or ``array`` means; raises LeftOutError for what is not known."""
     if row.array:
         return Machine(row.array, 0)
     if row.hw in MACHINES:
         return MACHINES[row.hw]
     near = difflib.get_close_matches(row.hw, MACHINES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(MACHINES)}"
-    raise UsageError(f"{row.id}: hw: {row.hw[:40]!r} is not known; {hint}")
+    raise LeftOutError(f"hw: {row.hw[:40]!r} is not known; {hint}")
 
 
 def changes_of(row: Row, machine: Machine) -> list[str]:
@@ -149,7 +148,7 @@ def _recipe(row: Row) -> str:
     later = row.framework.removeprefix(BRIDGE) >= "26.06"
     if later and row.precision == "fp8" and fused:
         return FUSED_EXPERTS
-    if row.model.startswith("deepseek") and not racks and (row.ep or 1) > MACHINES[row.hw].domain:
+    if row.model.startswith("deepseek") and not racks and (row.ep or 1) > machine_of(row).domain:
         return "megatron-2025-deepep"
     if small or row.model.startswith("deepseek") or (racks and row.model.startswith("qwen3")):
         return "megatron-2025-hybridep"

@@ -41,6 +41,10 @@ Measure = Annotated[float, number(0, MOST)] | None
 Flag = Annotated[bool, BeforeValidator(lambda cell: cell and float(cell) != 0)]
 
 
+class LeftOutError(ValueError):
+    """A row of which nothing can be said; the message is why."""
+
+
 class Row(Cells):
     """One measured step; None is unknown.
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
-from experiments.measured.rows import Row
+from experiments.measured.rows import LeftOutError, Row
 from planners import Axes, PlanError, Staging
 from planners.axes.stage_devices import replicas_apart, with_stages
 
@@ -30,10 +30,6 @@ WHOLE_EXPERTS = ("Megatron-Bridge",)
 NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs."""
 HALF = ("selective-op", "custom", "offload", "qkv_offload", "offload_qkv")
 """Some products are kept (or fetched from the host), which is not told: half of the blocks."""
-
-
-class LeftOutError(ValueError):
-    """A row of which nothing can be said; the message is why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from experiments.measured.case import Ran, RowCase, case_of, run_rows
 from experiments.measured.fit import PROBES, Constants, Probed, fitted
 from experiments.measured.machine import chips
-from experiments.measured.rows import Row
+from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.section import Record, grouped, relative
-from experiments.measured.split import LeftOutError
 from experiments.output import UsageError
 from experiments.studies.running.estimate import estimate
 from experiments.studies.running.outputs import REFUSED

@@ -20,6 +20,7 @@ from experiments.pictures.lanes import (
     slices_by_resource,
     tracks,
 )
+from experiments.results.formats import csv_of
 from hardware import Wires
 from simulator import PICOSECONDS
 from simulator.analysis.memory_timeline import Filled, filled
@@ -29,7 +30,7 @@ from simulator.engine.records import NO_ROW
 if TYPE_CHECKING:
     import pandas
 
-    from simulator import Operation, Timeline
+    from simulator import Operation, Record, Timeline
     from simulator.engine.resources import Resource
 
 
@@ -298,13 +299,17 @@ def to_frame(timeline: Timeline, chosen: Sequence[Site]) -> pandas.DataFrame:
 
     from simulator import Record
 
+    return pandas.DataFrame(_records(timeline, chosen), columns=list(Record._fields))
+
+
+def _records(timeline: Timeline, chosen: Sequence[Site]) -> list[Record]:
     wanted = {number for site in chosen for number in site.resources}
     numbered = zip(timeline.columns.resource, timeline, strict=True)
-    rows = [record for number, record in numbered if number in wanted]
-    return pandas.DataFrame(rows, columns=list(Record._fields))
+    return [record for number, record in numbered if number in wanted]
 
 
 def write_csv(timeline: Timeline, chosen: Sequence[Site], path: str) -> None:
     """The records as CSV; times in picoseconds, bytes and FLOPs of one of ``multiplicity``."""
     with whole_file(path) as target:
-        to_frame(timeline, chosen).to_csv(Path(target), index=False, lineterminator="\n")
+        rows = [record._asdict() for record in _records(timeline, chosen)]
+        Path(target).write_text(csv_of(rows), encoding="utf-8")

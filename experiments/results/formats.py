@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,10 +67,21 @@ def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """A line for each row under every key that one of them has; None is an empty field."""
     text = io.StringIO()
     keys = dict.fromkeys(key for row in rows for key in row)
-    lines = csv.DictWriter(text, list(keys), restval="", lineterminator="\n")
-    lines.writeheader()
-    lines.writerows(rows)
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(map(_inert, keys))
+    lines.writerows([_inert(row.get(key)) for key in keys] for row in rows)
     return text.getvalue()
+
+
+def _inert(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: such texts begin with an apostrophe."""
+    if not isinstance(cell, str):
+        return cell
+    with suppress(ValueError):
+        float(cell)
+        return cell
+    cell = cell.replace("\r", " ")  # which ends a line, and csv does not quote it
+    return f"'{cell}" if cell.lstrip().startswith(("=", "+", "-", "@")) else cell
 
 
 def markdown_of(*parts: Table | str) -> str:

@@ -24,6 +24,7 @@ from planners import (
     planned_in_stages,
     planner_name,
 )
+from planners.errors import check_batch
 from planners.pipeline.balance import balanced
 from planners.pipeline.staging import micro_batch, named_cuts, places_of
 from planners.plan import Place
@@ -169,6 +170,7 @@ class Case:
 
     def __post_init__(self) -> None:
         """Axes are for the planner that reads them: without, it is another step."""
+        check_batch(self.batch)
         staging = self.execution.staging
         plain = None if staging is None else staging.without_axes
         if plain != staging and not reads_axes(load_planner(self.planner)):

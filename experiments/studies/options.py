@@ -290,9 +290,9 @@ def _as_number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    if text.strip().lstrip("+-").isdecimal():
-        return int(text)
-    return number if np.isfinite(number) else None
+    if not np.isfinite(number):  # nor does Python read whole numbers of more than 4,300 digits
+        return None
+    return int(text) if text.strip().lstrip("+-").isdecimal() else number
 
 
 def _range(key: str, text: str, first: str, last: str, scale: str, count: str) -> Axis:

@@ -70,7 +70,7 @@ class Grid:
         except SpecError as error:
             raise SpecError(_blaming(str(error), chosen)) from None
         batch = chosen.get("batch", str(self.batch))
-        if not (batch.isascii() and batch.isdigit()):
+        if not (batch.isascii() and batch.isdigit() and len(batch) < 40):
             raise UsageError(f"--vary batch={batch}: must be a whole number")
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hardware import Array, Group, Section, bisection_of
 from planners.cost.objective import Objective
 from planners.cost.shared_medium import check_array
-from planners.errors import PlanError
+from planners.errors import PlanError, check_batch
 from planners.hierarchy.cost_table import CostTable, Domains, Terms
 from planners.partition import III, IV, LAYOUTS, Communication, I, PartitionType, Shard, legal
 from planners.plan import Plan
@@ -17,8 +17,6 @@ from workloads import Graph, Network, Node, partition_graph
 
 Allowed = Callable[[Node], Sequence[PartitionType]]
 """Which types a planner lets a weighted layer take, in ascending order."""
-
-LARGEST_BATCH = 1 << 24
 
 
 def plan_hierarchy(
@@ -37,8 +35,7 @@ def plan_hierarchy(
     sides are alike or equally many. With ``balance``, sides that differ share
     each layer so that both finish together (AccPar).
     """
-    if not 1 <= batch <= LARGEST_BATCH:
-        raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
+    check_batch(batch)
     graph = partition_graph(network)
     domains = [LAYOUTS if node.join else _types(planner, node, allowed(node)) for node in graph]
     check_table(planner, graph, domains, objective.communication)

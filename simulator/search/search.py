@@ -9,8 +9,8 @@ from functools import partial
 
 from hardware import Array, Device
 from planners import TIME, Objective, Plan, PlanError
+from planners.errors import check_batch
 from planners.hierarchy.fixed_types import priced
-from planners.hierarchy.search import LARGEST_BATCH
 from planners.plan.updates import ARRIVAL
 from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
@@ -63,8 +63,7 @@ def search(
     have buckets of other sizes, unless ``execution`` says one. With strict memory only what
     fits counts, if anything does.
     """
-    if not 1 <= batch <= LARGEST_BATCH:
-        raise PlanError(f"batch {batch} is out of range; it must be within 1...{LARGEST_BATCH}")
+    check_batch(batch)
     if execution is None:
         execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
     trained = execution.model == "deployed" and not execution.inference

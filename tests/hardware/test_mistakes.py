@@ -220,6 +220,17 @@ def test_in_a_file(write: Write, spec: str, old: str, new: str, key: str, says: 
         ('extends = "gone.toml"', "{file}: extends: {folder}/gone.toml: cannot be read"),
         ('extends = "tpu-v3"', "{file}: extends: catalog/tpu-v3.toml: kind: this must be"),
         ('extends = "second.toml"', "{folder}/second.toml: extends: unknown array 'tree'"),
+        ('extends = "/etc/passwd"', "{file}: extends: '/etc/passwd': outside the folder"),
+        ('extends = "../up.toml"', "{file}: extends: '../up.toml': outside the folder"),
+        ('extends = "link.toml"', "{file}: extends: 'link.toml': outside the folder"),
+        (
+            'stack = "/dev/zero"\n[[devices]]\ndevice = "tpu-v3"\ncount = 1',
+            "{file}: stack: '/dev/zero': outside the folder",
+        ),
+        (
+            '[[devices]]\ndevice = "../up.toml"\ncount = 1',
+            "{file}: devices.0.device: '../up.toml': outside the folder",
+        ),
         ('[[devices]]\ndevice = "tpu"\ncount = 1', "{file}: devices.0.device: unknown device"),
         ('[[devices]]\ndevice = "third.toml"\ncount = 1', "{file}: devices.0.device: {folder}/thi"),
         (
@@ -238,6 +249,7 @@ def test_in_a_file(write: Write, spec: str, old: str, new: str, key: str, says: 
 def test_a_file_of_an_array(write: Write, tmp_path: Path, text: str, says: str) -> None:
     write('kind = "array"\nextends = "tree"\n', "second.toml")
     write('kind = "device"\nextends = "tree"\n', "third.toml")
+    (tmp_path / "link.toml").symlink_to("/etc/passwd")
     path = write(f'kind = "array"\n{text}\n')
     refused(says.format(file=path, folder=tmp_path), load_array, path)
 

@@ -23,6 +23,8 @@ GRACE_S = 2.0
 CHECK_S = 60.0
 """Workers import what a case needs within this time."""
 FETCH_S = 2.0
+SILENT_S = 30.0
+"""How long a scheduler may take to say which workers it has."""
 WORKERS_GONE_S = 20.0
 """How long a cluster may be without any worker before a sweep gives up."""
 
@@ -181,7 +183,7 @@ def _gather(client: Any, pending: set[Any], address: str) -> Iterator[tuple[Any,
                 yield future, _result(future, address)
             except TimeoutError:
                 pending.add(future)
-        if client.scheduler_info(n_workers=-1)["workers"]:
+        if _has_workers(client, address):
             alone_since = None
         elif alone_since is None:
             alone_since = time.monotonic()
@@ -190,6 +192,17 @@ def _gather(client: Any, pending: set[Any], address: str) -> Iterator[tuple[Any,
                 f"--cluster {address}: all workers are gone; finished cases are kept in --store. "
                 "Start workers and run the same command again"
             )
+
+
+def _has_workers(client: Any, address: str) -> bool:
+    """Whether the scheduler has any; raises RunError where it does not answer."""
+    try:
+        return bool(within(SILENT_S, partial(client.scheduler_info, n_workers=-1))["workers"])
+    except TimeoutError:
+        raise RunError(
+            f"--cluster {address}: the scheduler has not answered for {SILENT_S:g} s; finished "
+            "cases are kept in --store. Run the same command again when it is back"
+        ) from None
 
 
 def _result(future: Any, address: str) -> Any:

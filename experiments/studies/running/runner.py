@@ -15,7 +15,7 @@ from experiments.studies.case import Case
 from experiments.studies.running.cluster import on_cluster
 from experiments.studies.running.cores import Spread, here, on_cores
 from experiments.studies.running.estimate import forewarning, together
-from experiments.studies.running.outputs import REFUSED, Outputs, run_case
+from experiments.studies.running.outputs import REFUSED, Outputs, check_kept, run_case
 
 if TYPE_CHECKING:
     from experiments.studies.running.store import Store
@@ -111,7 +111,7 @@ class Runner:
         known = set[K]()
         if self.store is not None:
             keys = {name: case.key for name, case in cases.items() if case.is_settled}
-            stored = dict(self.store.get(keys.values()))
+            stored = dict(self.store.get(keys.values(), check_kept))
             known = {name for name, key in keys.items() if key in stored}
         left = [case for name, case in cases.items() if name not in known]
         if said := forewarning(left, jobs):
@@ -133,7 +133,10 @@ class Runner:
             names.setdefault(settled[name].key, []).append(name)
         known = {key: seen[key] for key in names if key in seen}
         if self.store is not None:
-            known |= self.store.get(key for key in names if key not in known)
+            asked = [key for key in names if key not in known]
+            found = self.store.get(asked, check_kept).items()
+            # why a combination does not fit is told to who asks for combinations alone
+            known |= {k: own for k, own in found if work is not run_case or not own.get("reason")}
         missing = {key: settled[of[0]] for key, of in names.items() if key not in known}
         for key, outputs in chain(known.items(), spread(work, missing)):
             if self.store is not None and key in missing and REFUSED not in outputs:

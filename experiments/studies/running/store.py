@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError
 from experiments.version import version
+from hardware.reader import Error, parse_json, shown
 
 if TYPE_CHECKING:
     from experiments.studies.running.outputs import Outputs
@@ -44,35 +45,58 @@ class Store:
 
     Each ``put`` is one durable transaction; the journal is a write-ahead log,
     so copy a store with ``sqlite3 FILE ".backup COPY"``, not by its file alone.
+    ``read_only`` writes nothing, so that the file may lie where nothing can be written.
     """
 
-    def __init__(self, path: str | Path, *, create: bool = True) -> None:
+    def __init__(self, path: str | Path, *, create: bool = True, read_only: bool = False) -> None:
         self.path = Path(path)
         if not create and not (self.path.exists() and self.path.stat().st_size):
             raise StoreError(f"{path}: there is no such store")
         with self._errors():
-            self._db = sqlite3.connect(self.path.absolute(), timeout=BUSY_S, isolation_level=None)
+            self._db = self._reading() if read_only else self._connected("")
             try:
-                self._prepare()
+                if not read_only:
+                    self._prepare()
+                self._check_owner()
+                if not read_only:
+                    self._patiently("PRAGMA journal_mode = WAL")
+                    self._db.execute("PRAGMA synchronous = FULL")
             except BaseException:
                 self._db.close()
                 raise
 
+    def _connected(self, how: str) -> sqlite3.Connection:
+        place = f"{self.path.absolute().as_uri()}{how}"
+        return sqlite3.connect(place, timeout=BUSY_S, isolation_level=None, uri=True)
+
+    def _reading(self) -> sqlite3.Connection:
+        """The file as it is; without its log where that is empty and none can be made."""
+        found = self._connected("?mode=ro")
+        try:
+            found.execute("SELECT count(*) FROM sqlite_master")
+        except sqlite3.OperationalError:
+            found.close()
+            log = Path(f"{self.path}-wal")
+            if log.exists() and log.stat().st_size:
+                raise
+            return self._connected("?mode=ro&immutable=1")
+        return found
+
     def _prepare(self) -> None:
-        """Make a new file a store, or see that it is one; others may do the same right now."""
+        """Make a new file a store; others may do the same right now."""
         self._patiently("BEGIN IMMEDIATE")  # one transaction: nobody writes between look and claim
         try:
             if self._one("SELECT count(*) FROM sqlite_master") == 0:
                 self._db.execute(_TABLE)
                 self._db.execute(f"PRAGMA application_id = {APPLICATION}")
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
-            owner = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
         finally:
             self._db.execute("COMMIT")
+
+    def _check_owner(self) -> None:
+        owner = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
         if owner != (APPLICATION, SCHEMA):
             raise StoreError(f"{self.path}: an SQLite file, but not a store of this version")
-        self._patiently("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
 
     def _one(self, query: str) -> int:
         return int(self._db.execute(query).fetchone()[0])
@@ -125,8 +149,10 @@ class Store:
             if len(rows) > 1:
                 self._db.execute("COMMIT")
 
-    def get(self, keys: Iterable[str]) -> dict[str, Outputs]:
-        """The outputs of those keys that are there."""
+    def get(
+        self, keys: Iterable[str], check: Callable[[Any, str, Error], object]
+    ) -> dict[str, Outputs]:
+        """The outputs of those keys that are there, each checked."""
         wanted = list(dict.fromkeys(keys))
         found: dict[str, Outputs] = {}
         with self._errors():
@@ -134,7 +160,9 @@ class Store:
                 part = wanted[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(part))
                 query = f"SELECT key, outputs FROM results WHERE key IN ({marks})"  # noqa: S608
-                found |= {key: json.loads(text) for key, text in self._db.execute(query, part)}
+                for key, text in self._db.execute(query, part):
+                    found[key] = parse_json(text, f"outputs of {key:.12}", ValueError)
+                    check(found[key], f"outputs of {key:.12}", ValueError)
         return found
 
     def rows(self) -> list[dict[str, Any]]:
@@ -144,7 +172,7 @@ class Store:
                 "SELECT key, inputs, outputs, finished, version FROM results ORDER BY rowid"
             )
             return [
-                {"key": key, **json.loads(inputs), **json.loads(outputs)}
+                {"key": key, **_table(inputs), **_table(outputs)}
                 | {"finished": finished, "version": made_by}
                 for key, inputs, outputs, finished, made_by in rows
             ]
@@ -171,6 +199,13 @@ class Store:
             if isinstance(error, UsageError):
                 raise
             raise StoreError(f"{self.path}: a damaged row: {error}") from None
+
+
+def _table(text: str) -> dict[str, Any]:
+    found = parse_json(text, "a result", ValueError)
+    if not isinstance(found, dict):
+        raise ValueError(f"{shown(found)}: must be a table")
+    return found
 
 
 def _remedy(message: str) -> str:

@@ -1,5 +1,7 @@
 """Mistakes are said of what was typed, with what would be right."""
 
+from pathlib import Path
+
 import pytest
 
 from experiments.cli import main
@@ -23,6 +25,54 @@ def test_a_bad_vary_blames_vary(vary: str, words: str, capsys: pytest.CaptureFix
     err = capsys.readouterr().err
     assert words in err
     assert "--set" not in err
+
+
+LONG = "9" * 5000
+"""More digits than Python makes a number of."""
+
+
+@pytest.mark.parametrize("batch", ["-5", "0", "9" * 30])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit", "gpt2:layers=2"],
+        ["fit", "gpt2:layers=2", "--axes", "pp"],
+        ["simulate", "gpt2:layers=2", "--parallel", "dp=8"],
+        ["simulate", "lenet", "--planner", "accpar"],
+    ],
+)
+def test_batches_that_no_step_has(
+    batch: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--array", "dgx-h100", "--batch", batch]) == 2
+    said = f"accelarray: error: batch {batch} is out of range; it must be within 1...16777216\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["simulate", "lenet", "--planner", "accpar", "--set", f"devices.0.count={LONG}"],
+        ["simulate", "lenet", "--planner", "accpar", "--array", "big.toml"],
+        [*SWEEP, f"devices.0.count=1,{LONG}"],
+        [*SWEEP, f"devices.0.count=1:{LONG}:lin:3"],
+        [*SWEEP, f"batch={LONG}"],
+        [*SWEEP, f"micro_batches={LONG}"],
+    ],
+)
+def test_numbers_of_more_digits_than_python_reads(
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    entry = f'[[devices]]\ndevice = "tpu-v3"\ncount = {LONG}\n'
+    (tmp_path / "big.toml").write_text(f'kind = "array"\n{entry}')
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("accelarray: error: ")
+    assert "set_int_max_str_digits" not in err
 
 
 @pytest.mark.parametrize(

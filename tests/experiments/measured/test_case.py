@@ -6,7 +6,7 @@ import pytest
 
 from experiments.measured.case import case_of
 from experiments.measured.machine import OF_FRAMEWORK, stack_of
-from experiments.measured.split import LeftOutError
+from experiments.measured.rows import LeftOutError
 from hardware import catalog_names
 from tests.experiments.measured.some_rows import small
 from workloads.layer_types.other import EXPERT_BIAS, EXPERT_GLU

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from experiments.measured.machine import MACHINES, changes_of, machine_of
-from experiments.measured.split import LeftOutError, precision_of, split_of
-from experiments.output import UsageError
+from experiments.measured.rows import LeftOutError
+from experiments.measured.split import precision_of, split_of
 from hardware import load_array
 from planners import Axes
 from tests.experiments.measured.some_rows import small
@@ -112,5 +112,5 @@ def test_racks_are_parted_evenly() -> None:
 
 
 def test_an_unknown_chip_is_named() -> None:
-    with pytest.raises(UsageError, match="did you mean H100"):
+    with pytest.raises(LeftOutError, match="did you mean H100"):
         machine_of(small(hw="H10"))

@@ -31,7 +31,7 @@ from experiments.measured.study import (
 from experiments.output import UsageError
 from experiments.scripts.leave_one_out import errors_with
 from experiments.studies.case import step_of
-from experiments.studies.running.outputs import REFUSED, run_case
+from experiments.studies.running.outputs import REFUSED, check_kept, run_case
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
 from tests.experiments.measured.some_rows import SMALL, small, table
@@ -136,11 +136,16 @@ def test_rows_that_set_a_factor_are_spread_over_their_source() -> None:
     assert spread_over(rows[:2], 3) == rows[:2]
 
 
+EXPERTS = {"framework": "Megatron-Bridge 26.04", "model": "deepseek", "experts": 8, "topk": 2}
+
+
 def test_what_cannot_be_said_is_left_out_with_a_reason(truth: list[dict[str, object]]) -> None:
     rows = [
         small(id="no batch", gbs=""),
         small(id="heads", tp=8, dp=1, heads=4, kv_heads=4),
         small(id="memory", kind="memory_formula", step_s="", mem_gib=3),
+        small(id="chip", hw="H1000"),
+        small(id="array", hw="", array="mixed", **EXPERTS),
     ]
     study = predicted(rows, [small(**truth[0])], Runner())
     reasons = [one.left_out for one in study.outcomes]
@@ -148,6 +153,8 @@ def test_what_cannot_be_said_is_left_out_with_a_reason(truth: list[dict[str, obj
     assert reasons[1] is not None
     assert "heads" in reasons[1]
     assert reasons[2] == "its step is not stated"
+    assert reasons[3] == "hw: 'H1000' is not known; did you mean H100?"
+    assert "unknown array 'mixed'" in str(reasons[4])
     assert study.outcomes[2].memory_error is not None
 
 
@@ -170,7 +177,7 @@ def test_a_refused_row_stops_no_other(jobs: int, tmp_path: Path) -> None:
     cases = {name: of.case for name, of in asked_of.items()}
     with Store(tmp_path / "steps.sqlite") as store:
         ran = dict(run_rows(asked_of, Counting(store, jobs)))
-        kept = dict(store.get(case.key for case in cases.values()))
+        kept = dict(store.get((case.key for case in cases.values()), check_kept))
     assert asked == [3]
     assert ran.keys() == {"a", "b", "heads"}
     for name in ("a", "b"):

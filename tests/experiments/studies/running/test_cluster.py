@@ -271,6 +271,27 @@ def test_a_server_that_says_nothing() -> None:
     assert errors == f"accelarray: error: --cluster {address}: {said}\n"
 
 
+def test_a_scheduler_that_freezes_in_the_middle(tmp_path: Path) -> None:
+    store, script = tmp_path / "s.db", IMPATIENT.replace("CONNECT_S = 1", "SILENT_S = 5")
+    with scheduler_process() as (address, process), workers(address, 1, tmp_path):
+        run = subprocess.Popen(
+            [sys.executable, "-c", script, *SWEEP, "--cluster", address, "--store", str(store)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_for_results(store, 2)
+        process.send_signal(signal.SIGSTOP)
+        code, errors = finish(run)
+        process.send_signal(signal.SIGCONT)
+    assert code == 2
+    said = "the scheduler has not answered for 5 s; finished cases are kept in --store"
+    assert "Traceback" not in errors
+    assert errors.splitlines()[-1].startswith(f"accelarray: error: --cluster {address}: {said}")
+    with Store(store) as opened:
+        assert len(opened) >= 2
+
+
 def test_control_c_while_a_server_says_nothing() -> None:
     with silent_server() as (address, server):
         run = start("--cluster", address)

@@ -21,7 +21,7 @@ from experiments.studies.running import cores
 from experiments.studies.running import runner as module
 from experiments.studies.running.cores import RunError, Spread, call, here, on_cores
 from experiments.studies.running.estimate import Estimate
-from experiments.studies.running.outputs import Outputs, run_case
+from experiments.studies.running.outputs import Outputs, check_kept, run_case
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store, StoreError
 from hardware import load_array
@@ -30,6 +30,13 @@ from workloads import Network, load_network
 
 LENET = load_network("lenet")
 ARRAY = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
+
+
+FLAGS = {"exact": True, "layout": None, "uneven": False}
+NUMBERS = ("computing", "communicating", "waiting", "traffic_bytes")
+UNKNOWN = ("plan_gap", "bucket_bytes", "slow_share", "energy_j")
+REST: Outputs = {**FLAGS, **dict.fromkeys(NUMBERS, 0.0), **dict.fromkeys(UNKNOWN), "memory": []}
+"""What outputs have besides seconds."""
 
 
 def cases(*batches: int) -> dict[int, Case]:
@@ -43,7 +50,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def pretend(case: Case) -> Outputs:
         found.append(case.batch)
-        return {"iteration_s": float(case.batch)}
+        return {"iteration_s": float(case.batch), **REST}
 
     monkeypatch.setattr(module, "run_case", pretend)
     return found
@@ -110,10 +117,40 @@ def test_a_store_is_asked_first_and_told_at_once(tmp_path: Path, ran: list[int])
         runner = Runner(store)
         for count, finished in enumerate(runner.run(cases(1, 2)), 1):
             assert len(store) == count
-            assert store.get([finished.key]) == {finished.key: finished.outputs}
+            assert store.get([finished.key], check_kept) == {finished.key: finished.outputs}
         again = [(f.name, f.outputs) for f in runner.run(cases(1, 2, 3))]
     assert ran == [1, 2, 3]
-    assert again == [(b, {"iteration_s": float(b)}) for b in (1, 2, 3)]
+    assert again == [(b, {"iteration_s": float(b), **REST}) for b in (1, 2, 3)]
+
+
+def test_why_a_combination_does_not_fit_is_kept_for_who_asks_for_combinations(
+    tmp_path: Path, ran: list[int]
+) -> None:
+    def too_large(case: Case) -> Outputs:
+        ran.append(-case.batch)
+        return {"iteration_s": None, "reason": "full", "out_of_memory": True, "memory": []}
+
+    with Store(tmp_path / "s.db") as store:
+        for _ in range(2):
+            (fit,) = Runner(store).run(cases(4), work=too_large)
+            assert fit.outputs["reason"] == "full"
+        (step,) = Runner(store).run(cases(4))
+    assert ran == [-4, 4]
+    assert step.outputs["iteration_s"] == 4.0
+
+
+@pytest.mark.parametrize("key", ["iteration_s", "memory", "computing"])
+@pytest.mark.parametrize("value", ["null", '"1"', "{}", "-1"])
+def test_damaged_outputs_are_told_with_their_key(
+    key: str, value: str, tmp_path: Path, ran: list[int]
+) -> None:
+    with Store(tmp_path / "s.db") as store:
+        list(Runner(store).run(cases(1)))
+        change = "UPDATE results SET outputs = json_set(outputs, ?, json(?))"
+        store._db.execute(change, (f"$.{key}", value))
+        with pytest.raises(StoreError, match=rf"a damaged row: outputs of \w+: {key}"):
+            list(Runner(store).run(cases(1)))
+    assert ran == [1]
 
 
 def test_an_interrupt_leaves_what_was_finished(

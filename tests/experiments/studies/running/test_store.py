@@ -1,13 +1,24 @@
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from experiments.cli import main
+from experiments.studies.running.outputs import check_kept
 from experiments.studies.running.store import Store, StoreError
+from hardware.reader import Error
 
 OUTPUTS = {"iteration_s": 0.1, "peak_memory_bytes": None}
+
+
+def anything(outputs: object, where: str, error: Error) -> None:
+    """No rule."""
 
 
 def test_what_is_put_is_there_after_closing(tmp_path: Path) -> None:
@@ -17,7 +28,7 @@ def test_what_is_put_is_there_after_closing(tmp_path: Path) -> None:
         store.put("a", {"network": "other"}, {"iteration_s": 9.0})  # ignored: the key is there
     with Store(path, create=False) as store:
         assert len(store) == 1
-        assert store.get(["a", "b"]) == {"a": OUTPUTS}
+        assert store.get(["a", "b"], anything) == {"a": OUTPUTS}
         (row,) = store.rows()
         assert (row["key"], row["network"], row["batch"]) == ("a", "lenet", 8)
         assert row["version"].startswith("0.")
@@ -27,7 +38,7 @@ def test_many_keys_at_once(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         for i in range(1203):
             store.put(str(i), {"i": i}, {"iteration_s": float(i)})
-        assert len(store.get(map(str, range(2000)))) == 1203
+        assert len(store.get(map(str, range(2000)), anything)) == 1203
 
 
 def test_prune_by_inputs(tmp_path: Path) -> None:
@@ -101,6 +112,59 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
         store._db.execute("INSERT INTO results VALUES ('k', '{', '{}', '', '')")
         with pytest.raises(StoreError, match="damaged row"):
             store.rows()
+
+
+@pytest.mark.parametrize("outputs", ["null", "7", "[]", '"text"', "9" * 5000, "[" * 5000])
+def test_outputs_that_are_no_table_are_told(outputs: str, tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        store._db.execute("INSERT INTO results VALUES ('k', '{}', ?, '', '')", (outputs,))
+        with pytest.raises(StoreError, match="a damaged row: "):
+            store.rows()
+        with pytest.raises(StoreError, match="a damaged row: outputs of k: "):
+            store.get(["k"], check_kept)
+
+
+@pytest.fixture
+def out_of_bounds() -> Iterator[Path]:
+    """A folder in which nobody may write, and we are nobody."""
+    folder = Path(tempfile.mkdtemp())
+    root = os.geteuid() == 0
+    with Store(folder / "s.db") as store:
+        store.put("k", {"network": "lenet"}, OUTPUTS)
+    (folder / "s.db").chmod(0o444)
+    folder.chmod(0o555)
+    if root:
+        os.seteuid(65534)
+    yield folder
+    if root:
+        os.seteuid(0)
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="folders that nobody may write to")
+def test_a_store_is_read_where_nothing_can_be_written(
+    out_of_bounds: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(out_of_bounds / "s.db")
+    with pytest.raises(StoreError, match="readonly"):
+        Store(file)
+    assert main(["results", "list", "--store", file]) == 0
+    assert "lenet" in capsys.readouterr().out
+    assert main(["results", "prune", "--where", "network=lenet", "--store", file]) == 2
+    assert os.listdir(out_of_bounds) == ["s.db"]
+
+
+def test_a_store_that_is_being_written_is_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with Store(path) as store:
+        store.put("k", {}, OUTPUTS)
+        with Store(path, create=False, read_only=True) as other:
+            assert len(other) == 1
+            store.put("l", {}, OUTPUTS)
+            assert len(other) == 2
+            with pytest.raises(StoreError, match="readonly"):
+                other.put("m", {}, OUTPUTS)
 
 
 OPENS = """
