@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,3 +182,20 @@ def test_what_is_no_file(name: str, tmp_path: Path) -> None:
             read(path)
     with pytest.raises(error):
         read(str(tmp_path / ("x" * 5000 + name)))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_endless_files_are_read_to_their_limit(name: str, tmp_path: Path) -> None:
+    """A link to an endless device, and 8 GiB of zeros that take no room."""
+    read, _, error = READERS[name]
+    (tmp_path / f"endless-{name}").symlink_to("/dev/zero")
+    with (tmp_path / f"sparse-{name}").open("wb") as file:
+        file.truncate(8 << 30)
+    for path in sorted(tmp_path.iterdir()):
+        tracemalloc.start()
+        try:
+            with pytest.raises(error):
+                read(str(path))
+            assert tracemalloc.get_traced_memory()[1] < 200 << 20
+        finally:
+            tracemalloc.stop()

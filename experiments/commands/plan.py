@@ -13,6 +13,7 @@ from experiments.face.inputs import network_of
 from experiments.notices import tell
 from experiments.options import PIPEDREAM
 from experiments.output import UsageError, progress_bar
+from experiments.progress import working
 from experiments.results.planned import planned
 from experiments.results.profiles import of_max_load, of_phaze, of_pipeline
 from experiments.results.result import Answer, check_outputs, show
@@ -67,7 +68,13 @@ def run(args: argparse.Namespace) -> int:
     array = _array(args)
     execution, planner = execution_of(args, array), planner_of(args)
     step = (planner, array, args.batch, args.objective, args.communication, execution)
-    plans = [planned(Case(network, *step)) for network in _networks(args)]
+    networks = _networks(args)
+    with progress_bar(len(networks)) as done:
+        plans = []
+        for network in networks:
+            working(done, f"planning {network.name}")
+            plans.append(planned(Case(network, *step)))
+            done(network.name)
     if len(plans) == 1:
         show(args, plans[0])
         return 0

@@ -41,9 +41,10 @@ def test_lines_come_before_anything_is_finished(
     assert capsys.readouterr().err == ""  # none when it is over
 
 
+@pytest.mark.parametrize(("command", "said"), [("simulate", "of 2"), ("plan", "0 of 1")])
 def test_a_long_command_says_that_it_works(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("experiments.progress.EVERY_S", 0.01)
-    assert main(["simulate", "resnet50", "--planner", "owt", "--array", "tpu-v3-8"]) == 0
-    assert "of 2 done after 0 s" in capsys.readouterr().err
+    assert main([command, "resnet50", "--planner", "owt", "--array", "tpu-v3-8"]) == 0
+    assert f"{said} done after 0 s" in capsys.readouterr().err
