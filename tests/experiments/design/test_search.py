@@ -57,14 +57,14 @@ def test_the_search_comes_within_three_percent_in_a_twentieth_of_the_evaluations
 
 
 def test_one_design_for_several_networks() -> None:
-    ours = judge_of("alexnet", "resnet18", "gpt2")
+    ours = judge_of("lenet", "alexnet")
     every = ours.fresh()
     exhaustive(every)
     local.search(ours, every.evaluations // 20)
     best = ours.top(1)[0]
     assert best.value >= 0.97 * every.top(1)[0].value
-    alone = [judge_of(n).score(best.design).value for n in ("alexnet", "resnet18", "gpt2")]
-    assert best.value == pytest.approx((alone[0] * alone[1] * alone[2]) ** (1 / 3))
+    alone = [judge_of(n).score(best.design).value for n in ("lenet", "alexnet")]
+    assert best.value == pytest.approx((alone[0] * alone[1]) ** 0.5)
 
 
 def test_exhaustive_is_all_that_keeps_the_limits_and_random_a_part_of_it() -> None:

@@ -61,8 +61,14 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("name", ["lenet", "alexnet", "resnet18"])
-@pytest.mark.parametrize("where", list(NAMED))
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        pytest.param(where, name, marks=[pytest.mark.slow] if name == "resnet18" else [])
+        for where in NAMED
+        for name in ("lenet", "alexnet", "resnet18")
+    ],
+)
 def test_it_never_loses_on_arrays_with_names(name: str, where: str) -> None:
     network, (array, execution, batch) = load_network(name), NAMED[where]
     planned = execution.planned(array)
@@ -130,9 +136,10 @@ def test_part_of_an_array_has_its_own_cores() -> None:
     assert plan.root is not None
 
 
-def test_with_strict_memory_it_takes_what_fits() -> None:
+@pytest.mark.parametrize("name", ["alexnet", pytest.param("gpt2:seq=64", marks=pytest.mark.slow)])
+def test_with_strict_memory_it_takes_what_fits(name: str) -> None:
     """Of a tenth less memory than the fastest plan needs, another one makes do."""
-    network, roomy = load_network("gpt2:seq=64"), load_array("tpu-v3-8")
+    network, roomy = load_network(name), load_array("tpu-v3-8")
     plan = search(network, DEPLOYED.planned(roomy), 64, execution=DEPLOYED)
     (most,) = simulate(network, plan, roomy, DEPLOYED).memory
     chip = 0.9 * most.peak_bytes * 2

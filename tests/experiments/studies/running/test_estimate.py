@@ -51,7 +51,9 @@ CASES = {
         execution=replace(DEPLOYED, staging=Staging(parallel=Axes.parse("pp=16,tp=2"))),
     ),
     "searched": replace(case("resnet18", "tpu-v3-pod", "devices.0.count=4"), planner="search"),
-    "searched, deployed": replace(case("vgg16", "tpu-mixed"), planner="search", execution=DEPLOYED),
+    "searched, deployed": replace(
+        case("alexnet", "tpu-v3-8"), planner="search", execution=DEPLOYED
+    ),
 }
 
 
