@@ -152,10 +152,10 @@ def fit(
     size = BATCH if batch is None else batch_of(batch)
     check_batch(size)
     asked = Fit(network_of(network, transforms_of(options), place), place, size, model, varied)
-    cases, every = asked.cases(), list(asked.choices())
+    cases, expected, every = asked.cases(), asked.expected(), list(asked.choices())
     found = {}
     with running(options, len(cases)) as (runner, progress, _):
-        for done in runner.run(cases, asked.after, run_choice, asked.passes):
+        for done in runner.run(cases, asked.after, run_choice, asked.passes, expected):
             found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
             if asked.after(done.name, done.outputs):
                 working(progress, f"{done.name.axes}, micro-batch {done.name.micro_batch}")
