@@ -47,6 +47,8 @@ class Estimate(NamedTuple):
         return f"about {_duration(self.seconds)} and {_size(self.held_bytes)}"
 
 
+START_S = 0.4
+"""Of the first step: what only a simulation loads."""
 EACH = Estimate(0.005, 3e6)
 """Of a step, whatever it does."""
 NODE = {"published": 0.3e-3, "deployed": 1.4e-3}
@@ -138,7 +140,7 @@ def forewarning(cases: Iterable[Case], jobs: int = 1) -> str | None:
     if not found.large:
         return None
     at_once = min(jobs, len(asked))
-    needed = Estimate(found.seconds / at_once, found.held_bytes * at_once)
+    needed = Estimate(START_S + found.seconds / at_once, found.held_bytes * at_once)
     steps = f"{len(asked):,} steps" if len(asked) > 1 else "this step"
     cheaper = []
     if any(not case.folded for case in asked):
