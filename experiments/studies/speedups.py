@@ -109,6 +109,7 @@ class Comparison:
         found = {BASELINE: list(self.base_full)} | {
             planner: [row.network for row in self.of(planner) if row.cores_over_memory]
             for planner in self.planners
+            if planner != BASELINE
         }
         return {planner: networks for planner, networks in found.items() if networks}
 
