@@ -199,10 +199,10 @@ class ScalingResult(Result):
         for planner in first.planners:
             table.add_column(planner, justify="right")
         for level in self.levels:
-            of = level.result
+            result = level.result
             means = [
-                _cell(metric, mean) + of.mark(name, *of.networks)
-                for name, mean in of.means(metric).items()
+                _cell(metric, mean) + result.mark(name, *networks)
+                for name, mean in result.means(metric).items()
             ]
             table.add_row(str(level.levels), f"{level.accelerators:,}", *means)
         return table
