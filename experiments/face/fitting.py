@@ -146,7 +146,10 @@ def fit(
     place = array_of(array, changed(set, options))
     model = execution_of(execution, options, place)
     if model.model != "deployed":
-        raise UsageError("fit: the published model has no memory; take --execution deployed")
+        raise UsageError(
+            f"fit: the published model of {place.name} has no memory; name another array, as "
+            "--array h100-cluster (see: list arrays), or take --execution deployed"
+        )
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     varied = VARIED if texts is None else varied_of(texts)
     size = BATCH if batch is None else batch_of(batch)
