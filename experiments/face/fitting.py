@@ -125,10 +125,7 @@ class FitResult(Result):
         return [table, *band, *said]
 
 
-@explicit(
-    axes='what to vary, "tp,sp,pp,ep,micro-batch,recompute" (default); also cp, vp, update (ZeRO '
-    "0 to 3); dp takes the devices that are left",
-)
+@explicit()
 def fit(
     network: NetworkLike,
     array: ArrayLike,
@@ -147,8 +144,8 @@ def fit(
     model = execution_of(execution, options, place)
     if model.model != "deployed":
         raise UsageError(
-            f"fit: the published model of {place.name} has no memory; name another array, as "
-            "--array h100-cluster (see: list arrays), or take --execution deployed"
+            "fit: the published model has no memory; take --execution deployed, or an array that "
+            "is for it, as --array h100-cluster (see: list arrays)"
         )
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     varied = VARIED if texts is None else varied_of(texts)

@@ -121,7 +121,7 @@ def test_an_interrupted_study_replaces_no_file(
     monkeypatch.setattr("experiments.studies.running.runner.run_case", interrupting)
     target = tmp_path / "out.json"
     target.write_text("before")
-    args = ["speedup", *SMALL, "--format", "json", "--output", str(target)]
+    args = ["speedup", *SMALL, "--jobs", "1", "--format", "json", "--output", str(target)]
     assert main(args) == 130
     captured = capsys.readouterr()
     assert "interrupted after 1 of 9 networks" in captured.err
