@@ -64,12 +64,12 @@ def run_timeline(args: argparse.Namespace) -> int:
     check_writable(args.output)
     case = replace(case_of(args), folded=not args.unfolded and args.devices is None)
     step = stepped(case)
-    warn_inexact(case.network.name, step.plan)
-    for said in step.unread:
-        tell(said)
     shown = lanes.sites(step.timeline)
     if args.devices is not None:
         shown = lanes.chosen(shown, args.devices)
+    warn_inexact(case.network.name, step.plan)
+    for said in step.unread:
+        tell(said)
     write(args.output, case, step.plan, step.timeline, shown)
     return 0
 

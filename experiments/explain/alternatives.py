@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -91,17 +92,18 @@ def freed(
 ) -> tuple[Freed, ...]:
     """Each change by itself, what frees most first and what cannot be last."""
     changes = {change.what: change for change in changes_of(case)}
-    found = [_freed(change, plan, timeline) for change in changes.values()]
+    found = []
+    for change in changes.values():
+        found.append(_freed(change, plan, timeline))
+        progress(change.what)
     found.sort(key=lambda one: math.inf if one.frees_bytes is None else -one.frees_bytes)
     for i, one in enumerate(found[:PRICED]):
         if one.frees_bytes is not None and one.frees_bytes > 0:
-            try:
-                then = simulated(*_stepped(changes[one.what], plan))
-            except (PlanError, SimulationError):
-                continue
-            found[i] = replace(one, seconds=_cost_s(then, timeline, changes[one.what].case, case))
-    if timeline.memory:
-        progress("memory")
+            change = changes[one.what]
+            with suppress(PlanError, SimulationError):
+                then = simulated(*_stepped(change, plan))
+                found[i] = replace(one, seconds=_cost_s(then, timeline, change.case, case))
+        progress(f"what {one.what} costs")
     return tuple(found)
 
 

@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from experiments.explain.alternatives import (
+    PRICED,
     Freed,
     PipelineSide,
     best_of,
+    changes_of,
     freed,
     otherwise,
     pipeline_side,
@@ -78,7 +80,8 @@ class Explanation:
 def steps_of(case: Case, changes: Sequence[str]) -> int:
     """How often ``progress`` will hear of something."""
     others = (case.planner_name != BASELINE) + _has_faster_alone(case)
-    memory = case.execution.model == "deployed"
+    freeing = len({change.what for change in changes_of(case)})
+    memory = freeing + min(freeing, PRICED)
     return 1 + len(KNOBS) + len(changes) + others + memory + steps_beside(case)
 
 

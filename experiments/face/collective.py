@@ -20,9 +20,6 @@ COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broa
 
 @explicit(
     collective='"all-reduce", "reduce-scatter", "all-gather", "all-to-all" or "broadcast"',
-    bytes='the full tensor, in bytes or as "100 MB"',
-    algorithm='"ring", "tree", ... (docs: collectives); default "auto", the fastest by formula',
-    progress="function that is called with a text after each part of the work",
 )
 def collective(
     collective: str,

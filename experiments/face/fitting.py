@@ -125,10 +125,7 @@ class FitResult(Result):
         return [table, *band, *said]
 
 
-@explicit(
-    axes='what to vary, "tp,sp,pp,ep,micro-batch,recompute" (default); also cp, vp, update (ZeRO '
-    "0 to 3); dp takes the devices that are left",
-)
+@explicit()
 def fit(
     network: NetworkLike,
     array: ArrayLike,
@@ -146,16 +143,19 @@ def fit(
     place = array_of(array, changed(set, options))
     model = execution_of(execution, options, place)
     if model.model != "deployed":
-        raise UsageError("fit: the published model has no memory; take --execution deployed")
+        raise UsageError(
+            "fit: the published model has no memory; take --execution deployed, or an array that "
+            "is for it, as --array h100-cluster (see: list arrays)"
+        )
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     varied = VARIED if texts is None else varied_of(texts)
     size = BATCH if batch is None else batch_of(batch)
     check_batch(size)
     asked = Fit(network_of(network, transforms_of(options), place), place, size, model, varied)
-    cases, every = asked.cases(), list(asked.choices())
+    cases, expected, every = asked.cases(), asked.expected(), list(asked.choices())
     found = {}
     with running(options, len(cases)) as (runner, progress, _):
-        for done in runner.run(cases, asked.after, run_choice, asked.passes):
+        for done in runner.run(cases, asked.after, run_choice, asked.passes, expected):
             found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
             if asked.after(done.name, done.outputs):
                 working(progress, f"{done.name.axes}, micro-batch {done.name.micro_batch}")

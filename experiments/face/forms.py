@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
+from experiments.options import ALIASES, OPTIONS
+
 if TYPE_CHECKING:
     from experiments.results.planned import PlanResult
     from experiments.studies.running.store import Store
@@ -122,6 +124,12 @@ class Options(ModelOptions, AxisOptions, PlannerOptions, total=False):
     """Keywords of one step."""
 
 
+class StepOptions(Options, total=False):
+    """The same, or a plan that a file has."""
+
+    plan: str | PathLike[str]
+
+
 class FitOptions(ModelOptions, RunOptions, total=False):
     """Keywords of a search over named axes, which sets those itself."""
 
@@ -139,42 +147,6 @@ class StudyOptions(Options, RunOptions, total=False):
 
 
 ABOUT = {
-    "attention": '"fused" (one kernel, no scores), "unfused" or "eager"; default: the stack\'s',
-    "transform": 'changes of the network: "circulant=8", "zeros", "apart"; one or several',
-    "precision": 'number formats: "bf16", "fp8", ...; default: the array\'s',
-    "optimizer": '"adam", "sgd" or "adafactor"; default: the array\'s',
-    "stack": "software profile, a name (accelarray list stacks) or a .toml file",
-    "mode": '"training" (default) or "inference" (forward only)',
-    "update": '"replicated", "sharded", "gradients", "weights" or "auto"; default: the plan\'s',
-    "stages": "pipeline stages, a number; default: no pipeline",
-    "schedule": 'pipeline schedule: "gpipe", "1f1b", "interleaved", ...',
-    "micro_batches": "micro-batches of a step, a number (default 1)",
-    "virtual": "stages on each place, a number (default 1)",
-    "recompute": '"none" (default), "selective", "full", a number of blocks, or "stages:0,2"',
-    "tied": '"copies": stages that share weights both keep them',
-    "vertical_sync": "without a flush: one weight version for a micro-batch in all stages",
-    "batches": "steps to run where the pipeline is not flushed, a number",
-    "cuts": 'first layer of each further stage, "conv3_1,fc6"; default: balanced',
-    "overlap": '"full" (default: communication overlaps with computing) or "none"',
-    "shards": '"whole" (default: whole samples and channels) or "exact"',
-    "bucket": 'size of a gradient bucket, in bytes or as "25 MiB"; 0: each gradient alone',
-    "memory_reserve": 'share of memory that steps may not use, "6 %"; default: the stack\'s',
-    "update_order": '"layers" or "arrival"; default: the plan\'s',
-    "algorithm": 'of every collective: "ring", "tree", ... (default "auto": the fastest)',
-    "strict_memory": "True: a step that does not fit in memory raises OutOfMemoryError",
-    "parallel": 'degrees of parallelism, "dp=4,pp=2,tp=8"; planner "axes" reads them',
-    "axis_order": 'axes on the machine, innermost first (default "tp,cp,dp,pp")',
-    "zero": "stage of ZeRO, 0 to 3: what data-parallel devices keep in parts",
-    "micro_batch": "samples of a micro-batch on each data-parallel device",
-    "stage_hw": 'devices of each stage: kind, tp, replicas, "v100:1x4;t4:2x2"',
-    "stage_layers": 'blocks of each stage, "14;10"; default: equal numbers',
-    "objective": '"time" (seconds, default) or "traffic" (elements)',
-    "communication": '"printed" (the papers\' table, default) or "plotted" (HyPar\'s figures)',
-    "jobs": "processes; default: as many as save time",
-    "store": "file that keeps finished cases; they are not run again",
-    "cluster": 'address of a dask scheduler, "tcp://host:8786"',
-    "progress": "function that is called with a text after each finished case",
-    "metrics": '"time" (default), "energy", "traffic"; one text or several',
     "network": "a name (accelarray.networks()), a path, a Network, or (module, example)",
     "networks": 'one network or several; "all" are AccPar\'s nine',
     "planner": 'a name (accelarray.planners()), a function, a Plan; default "axes" with parallel',
@@ -183,16 +155,27 @@ ABOUT = {
     "batch": "samples of a step (default 512, or what the plan was made for)",
     "execution": '"published", "deployed" or an Execution; default: what the array is for',
     "set": 'changes of the array\'s spec: {"network.bandwidth": "100 Gbit/s"}',
+    "folded": "False: simulate every core and link, not one of each class; same result",
+    "progress": "function that is called with a text after each finished part of the work",
 }
-"""Of each keyword: its values, unit and default, for ``help()``."""
+"""Of each keyword that has other values in Python than on the command line, what they are."""
+
+
+def about(function: str, name: str) -> str:
+    """What a keyword of a function means: its values, unit and default, for ``help()``."""
+    option = OPTIONS.get(f"{function}.{name}")
+    if option is None and name in ABOUT:
+        return ABOUT[name]
+    return (option or OPTIONS[ALIASES[name]]).keyword
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def explicit(**about: str) -> Callable[[F], F]:
+def explicit(**own: str) -> Callable[[F], F]:
     """Show the keywords in place of ``**options``: in the signature, and in the docstring.
 
-    ``about`` describes those of this function alone. The function raises TypeError,
+    ``own`` describes those of this function alone. The function raises TypeError,
     with the nearest name, for a keyword that is not there.
     """
 
@@ -207,7 +190,9 @@ def explicit(**about: str) -> Callable[[F], F]:
             check_keywords(keywords, parameters)
             return function(*args, **keywords)
 
-        lines = [f"- {name}: {(ABOUT | about)[name]}" for name in parameters]
+        lines = [
+            f"- {name}: {own.get(name) or about(function.__name__, name)}" for name in parameters
+        ]
         wrapped = [textwrap.fill(line, 96, subsequent_indent="  ") for line in lines]
         found: Any = called
         found.__signature__ = signature.replace(parameters=list(parameters.values()))

@@ -75,8 +75,15 @@ def networks_of(
 def planner_of(given: Any, options: Mapping[str, Any] | None = None) -> str | Planner:
     """A planner's name, or a function; a plan that is made already becomes one.
 
-    None is "axes" where ``options`` has degrees of parallelism. Raises PlanError or UsageError.
+    None is the plan in ``options``' file, or "axes" where these have degrees of parallelism.
+    Raises PlanError or UsageError.
     """
+    file = (options or {}).get("plan")
+    if file is not None:
+        others = {"planner": given, "parallel": (options or {}).get("parallel")}
+        if said := [name for name, value in others.items() if value is not None]:
+            raise UsageError(f"plan is a whole plan: leave out {' and '.join(said)}")
+        given = Plan.read(os.fspath(file))
     if given is None:
         if not any((options or {}).get(name) is not None for name in ("parallel", "stage_hw")):
             raise UsageError(

@@ -78,11 +78,6 @@ class ValidationResult(Result):
 
 
 @explicit(
-    table="file of measured steps, in the columns of the shipped tables",
-    rows="file of measured steps of large models (.csv), in place of all else",
-    calibration="file of rows that constants are fitted on; default: the shipped ones",
-    per_source="rows of each source that set a factor for it, a number (default 0)",
-    rank="True: how well plans for one job are ordered",
     set='changes of every device: {"roofline.pad_matrix_unit": 128}',
 )
 def validate(

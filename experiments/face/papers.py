@@ -73,8 +73,6 @@ class PaperResult(Result):
 
 @explicit(
     paper='one of "hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red"',
-    figures='"5,6", several, or "all" (default)',
-    progress="function that is called with a text after each value",
 )
 def reproduce(
     paper: str, figures: str | Iterable[str] = "all", *, progress: Progress | None = None

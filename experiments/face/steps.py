@@ -18,13 +18,13 @@ if TYPE_CHECKING:
         Changes,
         ExecutionLike,
         NetworkLike,
-        Options,
         PlannerLike,
         Progress,
+        StepOptions,
     )
 
 
-@explicit(folded="False: simulate every core and link, not one of each class; same result")
+@explicit()
 def simulate(
     network: NetworkLike,
     planner: PlannerLike | None = None,
@@ -34,7 +34,7 @@ def simulate(
     *,
     set: Changes = (),  # noqa: A002  (the command's --set)
     folded: bool = True,
-    **options: Unpack[Options],
+    **options: Unpack[StepOptions],
 ) -> StepResult:
     """Plan one training step and simulate it; its plan and timeline come with it.
 
@@ -54,13 +54,13 @@ def plan(
     execution: ExecutionLike | None = None,
     *,
     set: Changes = (),  # noqa: A002
-    **options: Unpack[Options],
+    **options: Unpack[StepOptions],
 ) -> PlanResult:
     """How a planner splits a network: a type and a share for each layer at each level."""
     return planned(*cases_of(network, [planner], array, batch, execution, set, options))
 
 
-@explicit(progress="function that is called with a text after each simulated step")
+@explicit()
 def explain(
     network: NetworkLike,
     planner: PlannerLike | None = None,
@@ -70,11 +70,11 @@ def explain(
     *,
     set: Changes = (),  # noqa: A002
     progress: Progress | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[StepOptions],
 ) -> ExplanationResult:
     """Why a step takes as long as it does, what would help, and what each ``set`` brought."""
     name, changes = spec_of(array, changed(set, options))
-    rest = cast("Options", {key: value for key, value in options.items() if key not in SHORT})
+    rest = cast("StepOptions", {key: value for key, value in options.items() if key not in SHORT})
     (case,) = cases_of(network, [planner], array, batch, execution, changes, rest)
     return explained(case, name, changes, progress)
 

@@ -87,8 +87,6 @@ class ReportResult(Result):
 
 @explicit(
     array="a name, a .toml file, or an Array; default: AccPar's two",
-    timeline="network whose plans and step are drawn; default: resnet18's plans, vgg11's step",
-    title="of the page; default: what is compared",
     command="that the page says it was made by",
 )
 def report(
@@ -174,8 +172,6 @@ def scale(
 
 @explicit(
     levels='of the hierarchy: arrays of 2^level accelerators, "2-8"; default: one array',
-    folded="False: simulate every core and link, not one of each class; same result",
-    baselines="True: with best_share and best_subset, fairer data parallelism; twice the work",
 )
 def speedup(
     networks: Networks = "all",

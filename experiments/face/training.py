@@ -86,20 +86,7 @@ class TrainResult(Answer):
 
 
 @explicit(
-    workers="how many, a number",
-    method='"all-reduce" (default), "ad-psgd", ... (accelarray.methods()), "prague:group=4", '
-    '"module:class", or "pipeline"',
-    compare="several methods on the same draws, in place of method",
-    iterations="of each worker, on average (default 100)",
-    until='"average" (default: all workers together) or "everybody"',
     batch="samples of one worker's iteration (default 32)",
-    seed="of all draws (default 0)",
-    slowdown='"worker:0:5", "random:0.1:6", "lognormal:0.3", "link:NAME:10", "die:3:0.5", ...; '
-    "several multiply",
-    graph='"ring", "torus", "exponential", "complete", ..., or a file of edges',
-    learn='carry real models along: "logistic", "two-layer", "quadratic"',
-    loss="say when the loss was that low",
-    rate="learning rate; default: the problem's own",
     vary="values by key: a grid of runs",
 )
 def train(

@@ -45,6 +45,16 @@ class Option:
         return (f"{self.about}{unit}{default}").replace("%", "%%")
 
     @property
+    def keyword(self) -> str:
+        """The same of a keyword in Python: the values too, where these are few."""
+        values = f"one of {self.values.replace('|', ', ')}" if "|" in self.values else ""
+        default = f"default: {self.otherwise}" if self.otherwise else ""
+        more = "; ".join(filter(None, [values, default]))
+        true = "True: " * (self.kind in ("switch", "yes"))
+        unit = f", in {self.unit}" if self.unit else ""
+        return f"{true}{self.about}{unit}" + (f" ({more})" if more else "")
+
+    @property
     def choices(self) -> tuple[str, ...] | None:
         """The values there are, where these are few."""
         return tuple(self.values.split("|")) if self.kind == "choice" else None

@@ -59,7 +59,7 @@ def _all(names: Sequence[str]) -> str:
 
 def message(results: Sequence[Comparison]) -> str:
     """The fastest planner of each array, how much faster it is, and than which other."""
-    found = "; ".join(map(_finding, results))
+    found = "; ".join(_finding(result) + _full(result) for result in results)
     return f"{found[0].upper()}{found[1:]}."
 
 
@@ -84,6 +84,12 @@ def _finding(result: Comparison) -> str:
         ratio = result.geomean[best] / result.geomean[rivals[0]]
         found += f", and {_as_fast(ratio)} {rivals[0]}"
     return found
+
+
+def _full(result: Comparison) -> str:
+    """What of it does not fit in memory, in brackets."""
+    full = [f"{planner} for {_all(networks)}" for planner, networks in result.full.items()]
+    return f" (does not fit in memory: {'; '.join(full)})" if full else ""
 
 
 def _as_fast(ratio: float) -> str:
@@ -122,8 +128,10 @@ def _speedup_table(result: Comparison) -> Table:
         of = {row.planner: row for row in result.rows if row.network == network}
         cells: list[object] = [network]
         for planner, row in of.items():
-            took = Number(row.speedup, ".3f", f"{row.iteration_s!r} s")
-            cells.append(Number(row.iteration_s, ".6f") if planner == BASELINE else took)
+            mark = result.mark(planner, network)
+            took = Number(row.speedup, ".3f", f"{row.iteration_s!r} s", mark=mark)
+            base = Number(row.iteration_s, ".6f", mark=mark)
+            cells.append(base if planner == BASELINE else took)
         for row in (of[planner] for planner in alone):
             cells += [Number(row.slow_share, ".2%"), Number(row.fast_alone_speedup, ".3f")]
         rows.append(cells)

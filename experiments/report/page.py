@@ -37,11 +37,12 @@ class Number(NamedTuple):
     spec: str
     title: str | None = None
     scale: float = 1.0
+    mark: str = ""
 
     @property
     def shown(self) -> str:
-        """The number, times ``scale``, as ``spec`` formats it."""
-        return "" if self.value is None else format(self.scale * self.value, self.spec)
+        """The number, times ``scale``, as ``spec`` formats it, with its ``mark``."""
+        return "" if self.value is None else f"{self.scale * self.value:{self.spec}}{self.mark}"
 
     @property
     def exact(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from experiments.explain.alternatives import too_full
 from experiments.explain.study import Explanation, explain, steps_of
 from experiments.report.comparison import (
     made_by,
@@ -129,9 +130,13 @@ def _versus(study: Study, why: Explanation) -> dict[str, Any] | None:
         return None
     other = replace(case, planner=others[0])
     names = (other.planner_name, case.planner_name)
-    changes = difference(names, (step_of(other)[1], why.timeline))
+    steps = (step_of(other)[1], why.timeline)
     words = f"{case.network.name} on {case.array.name}, batch {case.batch}, {case.execution}"
-    return versus(words, changes)
+    found = versus(words, difference(names, steps))
+    for name, step_ in zip(names, steps, strict=True):
+        if full := too_full(step_.memory):
+            found["said"] += f". {name} does not fit: {full}"
+    return found
 
 
 def _drawn(study: Study) -> Case:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -18,13 +18,14 @@ from experiments.explain.tables import (
     links_table,
     parts_dict,
 )
+from experiments.explain.whatif import KNOBS
 from experiments.output import hearing
 from experiments.results.error_band import ErrorBand, error_band
 from experiments.results.result import Result, readable
 from experiments.studies.case import Case
 from experiments.studies.pipelining import pipeline_table
 from experiments.studies.running.estimate import forewarn
-from experiments.studies.speedups import inexact
+from experiments.studies.speedups import BASELINE, inexact
 from experiments.studies.step_numbers import conventions, names_of
 from experiments.studies.unread import warnings
 from experiments.terms import BOUNDS, aliased, duration
@@ -192,7 +193,9 @@ def explained(
 ) -> ExplanationResult:
     """Explain a case; ``array`` and ``changes`` name its array, where it has them from a spec."""
     steps = steps_of(case, changes)
-    forewarned = forewarn([case] * steps)
+    planned = 1 + len(KNOBS) + len(changes)  # others mostly have a plan
+    others = [replace(case, planner=BASELINE)] * (steps - planned)
+    forewarned = forewarn([case] * planned + others)
     with hearing(progress, steps) as heard:
         return ExplanationResult(explain(case, array, changes, heard), metrics, forewarned)
 

@@ -18,7 +18,14 @@ from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.case import Case
 from experiments.studies.comparison import Level, compare, named, sweep_levels
-from experiments.studies.speedups import BASELINE, Comparison, geometric_mean, messages, slower
+from experiments.studies.speedups import (
+    BASELINE,
+    Comparison,
+    geometric_mean,
+    messages,
+    over_memory,
+    slower,
+)
 from experiments.studies.step_numbers import check_metrics
 
 if TYPE_CHECKING:
@@ -139,7 +146,7 @@ class ScalingResult(Result):
         losing = [
             f"{level.levels} levels: {said}"
             for level in self.levels
-            for said in slower(level.result)
+            for said in (*slower(level.result), *over_memory(level.result))
         ]
         return [*found, *losing, *first.unread]
 
@@ -192,7 +199,11 @@ class ScalingResult(Result):
         for planner in first.planners:
             table.add_column(planner, justify="right")
         for level in self.levels:
-            means = [_cell(metric, value) for value in level.result.means(metric).values()]
+            result = level.result
+            means = [
+                _cell(metric, mean) + result.mark(name, *networks)
+                for name, mean in result.means(metric).items()
+            ]
             table.add_row(str(level.levels), f"{level.accelerators:,}", *means)
         return table
 
@@ -342,14 +353,18 @@ def _table(result: Comparison, planners: list[str], alone: list[str]) -> Table:
     for network in result.networks:
         rows = {row.planner: row for row in result.rows if row.network == network}
         cells = [
-            f"{rows[p].iteration_s:.6f}" if p == BASELINE else f"{rows[p].speedup:.3f}"
+            (f"{rows[p].iteration_s:.6f}" if p == BASELINE else f"{rows[p].speedup:.3f}")
+            + result.mark(p, network)
             for p in planners
         ]
         for planner in alone:
             cells += [f"{rows[planner].slow_share:.2%}", f"{rows[planner].fast_alone_speedup:.3f}"]
         table.add_row(network, *cells)
     table.add_section()
-    means = ["" if p == BASELINE else f"{result.geomean[p]:.3f}" for p in planners]
+    means = [
+        "" if p == BASELINE else f"{result.geomean[p]:.3f}{result.mark(p, *result.networks)}"
+        for p in planners
+    ]
     for planner in alone:
         means += [
             "",

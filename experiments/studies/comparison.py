@@ -117,6 +117,7 @@ def comparisons(
             array.group.cores,
             tuple(study.overflows(i)),
             tuple(warnings(array, conditions.get("execution", PUBLISHED))),
+            tuple(study.base_full(i)),
         )
         for i, array in enumerate(arrays)
     ]
@@ -219,7 +220,9 @@ class _Study:
             own["iteration_s"],
             base["iteration_s"] / own["iteration_s"],
             own["slow_share"],
-            None if alone is None else base["iteration_s"] / alone["iteration_s"],
+            None
+            if alone is None or alone.get("cores_over_memory")
+            else base["iteration_s"] / alone["iteration_s"],
             **measures,
             **{column: own.get(column) for column in OCCUPANCY},
             exact=None if own["exact"] else False,
@@ -229,6 +232,12 @@ class _Study:
             step_gap=bound["step_gap"],
             bounded=bound["lower_bound_covers"] is not None or None,
         )
+
+    def base_full(self, array: int) -> Iterator[str]:
+        """Finished networks for which data parallelism does not fit in memory."""
+        for network in self.finished(array):
+            if self.found[Place(array, network, BASELINE)].get("cores_over_memory"):
+                yield network
 
     def overflows(self, array: int) -> Iterator[str]:
         """What of the finished networks does not fit in memory, a sentence each."""

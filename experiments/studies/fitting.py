@@ -87,11 +87,14 @@ class Fit:
 
         Those of larger micro-batches, and those that recompute, come after these (``after``).
         """
+        return {choice: case for choice, case in self.expected().items() if choice.micro_batch == 1}
+
+    def expected(self) -> dict[Choice, Case]:
+        """The same with those of larger micro-batches: about as many steps as will be simulated."""
         return {
             choice: self.case(choice)
             for choice in self.choices()
-            if self.state_bytes(choice) <= self.capacity_bytes
-            and (choice.micro_batch, choice.recompute) == (1, RECOMPUTE[0])
+            if self.state_bytes(choice) <= self.capacity_bytes and choice.recompute == RECOMPUTE[0]
         }
 
     def case(self, choice: Choice) -> Case:

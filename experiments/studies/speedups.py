@@ -100,6 +100,23 @@ class Comparison:
     """Where a step does not fit in memory, a sentence each."""
     unread: tuple[str, ...] = ()
     """Which values of the array's spec the execution model does not read, in sentences."""
+    base_full: tuple[str, ...] = ()
+    """Networks for which data parallelism does not fit in memory."""
+
+    @property
+    def full(self) -> dict[str, list[str]]:
+        """By planner the networks for which it does not fit in memory; the baseline first."""
+        found = {BASELINE: list(self.base_full)} | {
+            planner: [row.network for row in self.of(planner) if row.cores_over_memory]
+            for planner in self.planners
+            if planner != BASELINE
+        }
+        return {planner: networks for planner, networks in found.items() if networks}
+
+    def mark(self, planner: str, *networks: str) -> str:
+        """A star where it does not fit for one of some networks, or its baseline does not."""
+        full = {*self.base_full, *self.full.get(planner, ())}
+        return "*" * (not full.isdisjoint(networks))
 
     @property
     def case(self) -> str:
@@ -192,20 +209,33 @@ def messages(result: Comparison) -> list[str]:
     ]
     for planner in result.planners:
         found += [*slower(result, planner), *_of_planner(planner, result.of(planner), result.cores)]
+    found += over_memory(result)
     if "energy" in result.metrics:
         found += _without_energy(result)
     return found
 
 
 def slower(result: Comparison, *planners: str) -> Iterator[str]:
-    """For which networks planners (all, unless named) lose to data parallelism, a sentence each."""
+    """For which networks planners (all, unless named) lose to data parallelism, a sentence each.
+
+    Where that does not fit in memory nothing loses to it.
+    """
     for planner in planners or result.planners:
-        if losing := [row.network for row in result.of(planner) if row.speedup < 1]:
+        rows = [row for row in result.of(planner) if row.network not in result.base_full]
+        if losing := [row.network for row in rows if row.speedup < 1]:
             yield f"{planner} is slower than data parallelism for {', '.join(losing)}."
 
 
+def over_memory(result: Comparison) -> Iterator[str]:
+    """Which planners do not fit in memory, for which networks, a sentence each."""
+    for planner, networks in result.full.items():
+        tail = " No speedup over it can be had." if planner == BASELINE else ""
+        names = ", ".join(networks)
+        yield f"* {planner} does not fit in memory for {names}: this array cannot run it.{tail}"
+
+
 def _of_planner(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
-    """What to know about one planner's rows: their devices, exactness, bounds and memory."""
+    """What to know about one planner's rows: their devices, exactness and bounds."""
     alone = [r.network for r in rows if r.fast_alone_speedup and r.fast_alone_speedup > r.speedup]
     if alone:
         yield (
@@ -229,8 +259,6 @@ def _of_planner(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
     for idle in sorted({row.idle_cores for row in rows if row.idle_cores}):
         networks = ", ".join(row.network for row in rows if row.idle_cores == idle)
         yield f"{planner} leaves {idle:,} of {cores:,} cores idle for {networks}."
-    if over := [row.network for row in rows if row.cores_over_memory]:
-        yield f"{planner} does not fit in memory for {', '.join(over)}: this array cannot run it."
 
 
 def _without_energy(result: Comparison) -> Iterator[str]:

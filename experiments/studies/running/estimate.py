@@ -3,9 +3,9 @@
 An order of magnitude. What is counted are nodes of the partition graph, levels of the
 bisection, kinds of devices, and, where every core is simulated by itself, cores.
 The rates are seconds of one processor and bytes of memory, measured on
-22 November 2026 on a 2-core Xeon (Python 3.11) with lenet, vgg16, resnet50, llama3-8b and
-llama3-405b on accpar-mixed, accpar-homogeneous and tpu-v3-pod; the geometric middle of
-what came out, which lies within a factor of five of each.
+25 November 2026 on a busy 2-core Xeon (Python 3.11) with vgg16, resnet50, gpt2-xl, llama3-8b
+and llama3-405b on accpar-mixed, tpu-v3-8, tpu-v3-pod and h100-cluster; most within a factor of
+two.
 ``tests/experiments/studies/running/test_estimate.py`` compares them with what steps do take.
 """
 
@@ -47,32 +47,35 @@ class Estimate(NamedTuple):
         return f"about {_duration(self.seconds)} and {_size(self.held_bytes)}"
 
 
-EACH = Estimate(0.004, 3e6)
+START_S = 0.4
+"""Of the first step: what only a simulation loads."""
+EACH = Estimate(0.005, 3e6)
 """Of a step, whatever it does."""
-FOLDED = {"published": Estimate(16e-6, 2e3), "deployed": Estimate(200e-6, 5e3)}
+NODE = {"published": 0.3e-3, "deployed": 1.4e-3}
+"""Seconds of a node."""
+FOLDED = {"published": Estimate(90e-6, 2e3), "deployed": Estimate(100e-6, 5e3)}
 """Of a node at a level, for each kind of device; cores that do the same are simulated once."""
+UNLIKE = {"published": 0.0, "deployed": 0.05}
+"""Seconds of a level, for each of several kinds: none of its exchanges is like another."""
 UNFOLDED = {"published": Estimate(8e-6, 600.0), "deployed": Estimate(40e-6, 1e3)}
 """Of a node at a level, for each core that is simulated by itself."""
 
 PLACED = frozenset({"ring", "torus", "mesh"})
 """Wires on which it matters where a chip is."""
 
-WRITTEN = 400e-6
-"""Seconds of a node in stages that axes make: those that are alike are written once."""
 PASSED = {"published": 0.4e-3, "deployed": 0.5e-3}
-"""Seconds of a micro-batch in a stage, there and back: 0.2 to 0.7 ms with llama3-70b and
-llama3-405b in 64 stages (23 November 2026)."""
-NODE_PASSED = {"published": (5e-6, 5e-6), "deployed": (10e-6, 60e-6)}
+"""Seconds of a micro-batch in a stage, there and back."""
+NODE_PASSED = {"published": (5e-6, 5e-6), "deployed": (10e-6, 50e-6)}
 """Of a node in a micro-batch: where layers exchange nothing within a stage, and where they do, by
-tensor, context or expert parallelism (measured rows of large models, 24 November 2026)."""
+tensor, context or expert parallelism."""
 PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
 
 SEARCH = "search"
 """The planner's name (``simulator.search.search``, which lists need not load)."""
-SEARCHED = {"published": (0.01, 0.5e-3), "deployed": (0.4, 0.01)}
-"""Seconds of ``--planner search`` for each level of each kind of device, and for each node
-there: 4 s (ResNet-50, tpu-v3-8) to 20 s (ResNet-50, accpar-mixed), 24 November 2026."""
+SUBSETS, LAYOUTS, MOST_LAYOUTS = 6, 20, 160
+"""Steps of ``--planner search``: of each power of two of each kind (published), and of layouts for
+each node, at most so many (deployed; lenet, alexnet, vgg16 and resnet50 on tpu-v3-8)."""
 
 
 def estimate(case: Case) -> Estimate:
@@ -81,22 +84,21 @@ def estimate(case: Case) -> Estimate:
     group = case.execution.planned(case.array).group
     nodes = sum(layer.type.product or len(layer.inputs) > 1 for layer in case.network.layers)
     levels = max(1, math.ceil(math.log2(group.size)))
-    model = "deployed" if deployed else "published"
     parts = levels * len(group.kinds)
-    found = EACH.plus(nodes * parts, FOLDED[model])
+    model = "deployed" if deployed else "published"
+    alone_s = UNLIKE[model] * parts if len(group.kinds) > 1 else 0.0
+    found = EACH.plus(1, Estimate(nodes * NODE[model] + alone_s, 0.0))
+    found = found.plus(nodes * parts, FOLDED[model])
     if case.planner_name == SEARCH:
-        level_s, node_s = SEARCHED[model]
-        found = found.plus(parts, Estimate(level_s + nodes * node_s, 0.0))
+        steps = min(LAYOUTS * nodes, MOST_LAYOUTS) if deployed else SUBSETS * parts
+        found = found._replace(seconds=found.seconds * (1 + steps))
     staging = case.execution.staging
     if staging is not None:
         stages, turns = _passed(case, staging)
-        if staging.parallel and stages > 1 and case.folded:
-            found = found._replace(seconds=EACH.seconds + nodes * WRITTEN)
-        held = nodes * turns * PIPELINED_BYTES[model]
         axes = staging.parallel
         each_s = NODE_PASSED[model][bool(axes and axes.tp * axes.cp * axes.ep > 1)]
         passed_s = turns * (stages * PASSED[model] + nodes * each_s)
-        found = found.plus(1, Estimate(passed_s, held))
+        found = found.plus(1, Estimate(passed_s, nodes * turns * PIPELINED_BYTES[model]))
     if not case.folded or (deployed and _told_apart(case)):
         found = found.plus(nodes * levels * group.size, UNFOLDED[model])
     return found
@@ -138,7 +140,7 @@ def forewarning(cases: Iterable[Case], jobs: int = 1) -> str | None:
     if not found.large:
         return None
     at_once = min(jobs, len(asked))
-    needed = Estimate(found.seconds / at_once, found.held_bytes * at_once)
+    needed = Estimate(START_S + found.seconds / at_once, found.held_bytes * at_once)
     steps = f"{len(asked):,} steps" if len(asked) > 1 else "this step"
     cheaper = []
     if any(not case.folded for case in asked):

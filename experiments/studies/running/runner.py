@@ -69,8 +69,11 @@ class Runner:
         then: Callable[[K, Outputs], Mapping[K, Case]] = nothing,
         work: Callable[[Case], Outputs] | None = None,
         size: Callable[[K], float] = lambda name: 0.0,
+        expected: Mapping[K, Case] | None = None,
     ) -> Iterator[Finished[K]]:
         """Cases as they finish; ``then`` says which further ones a finished one calls for.
+
+        ``expected`` are all that may be run, further ones among them (None: ``cases``).
 
         ``work`` runs one, in any process (None: as any step). Where several run at once, those
         of the largest ``size`` begin first, so that none is left to the end alone.
@@ -79,10 +82,10 @@ class Runner:
         Raises RunError when workers are lost, and StoreError when the store fails.
         """
         everything = dict(cases)
-        self._forewarn(everything)
+        self._forewarn(expected or everything)
         waiting = deque(everything)
         seen: dict[str, Outputs] = {}
-        with self._workers(everything) as spread:
+        with self._workers(expected or everything) as spread:
             while waiting:
                 count = 1 if spread is here else len(waiting)
                 wave = sorted((waiting.popleft() for _ in range(count)), key=size, reverse=True)

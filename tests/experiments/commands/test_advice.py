@@ -139,6 +139,25 @@ def test_nothing_is_compared_with_what_does_not_fit(capsys: pytest.CaptureFixtur
     assert "data_parallel does not fit: " in capsys.readouterr().out
 
 
+def test_speedups_and_reports_say_what_does_not_fit(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    study = (*FULL[1:], "--networks", LLAMA, "--planners", "data_parallel,owt")
+    assert main(["speedup", *study]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "* data_parallel does not fit in memory for llama3-8b:layers=2:seq=512" in out
+    assert re.search(r"│ \d\.\d{3}\* │", out)
+    assert "slower than data parallelism" not in out
+    assert main(["report", *study, "--output", str(page)]) == 0
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert "(does not fit in memory: data_parallel for llama3-8b:layers=2:seq=512" in text
+    assert re.search(r"data_parallel does not fit: [\d.]+ GiB of 6\.00 GiB", text)
+    roomy = [word if word != FULL[-3] else 'devices.0.hbm.capacity="80 GiB"' for word in study]
+    assert main(["speedup", *roomy]) == 0
+    assert "*" not in capsys.readouterr().out
+
+
 def test_what_frees_most_is_named_with_its_cost(capsys: pytest.CaptureFixture[str]) -> None:
     args = ("simulate", *FULL, "--parallel", "tp=8", "--attention", "unfused")
     over = answer(capsys, *args)

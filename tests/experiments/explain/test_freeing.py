@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from experiments.explain.alternatives import LITTLE, Freed, changes_of, freed
+from experiments.explain.alternatives import LITTLE, PRICED, Freed, changes_of, freed
 from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
 from experiments.studies.options import with_options
 from hardware import load_array
@@ -121,8 +121,9 @@ def test_of_unlike_devices_cores_as_large_as_the_fullest_are_compared() -> None:
     assert one.fits == all(each.fits for each in half.memory)
 
 
-def test_memory_is_one_step_of_progress() -> None:
+def test_each_change_and_what_the_first_cost_is_a_step_of_progress() -> None:
     heard: list[str] = []
     mine = case()
-    freed(mine, *step_of(mine), heard.append)
-    assert heard == ["memory"]
+    frees = freed(mine, *step_of(mine), heard.append)
+    assert sorted(heard[: len(frees)]) == sorted(one.what for one in frees)
+    assert heard[len(frees) :] == [f"what {one.what} costs" for one in frees[:PRICED]]

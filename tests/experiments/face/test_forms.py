@@ -49,6 +49,20 @@ def test_all_forms_are_one_step(network: Any, planner: Any, array: Any, changes:
     assert step.to_dict() | {"wall_s": 0} == SAME.to_dict() | {"wall_s": 0}
 
 
+def test_a_plan_from_a_file_is_the_same_step(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(SAME.planned().to_json())
+    kept: dict[str, Any] = {"plan": file, "array": ARRAY, "batch": 64}
+    assert ps("lenet", **kept) == SAME.timeline.iteration_ps
+    assert accelarray.plan("lenet", **kept).plan == SAME.plan
+    assert accelarray.explain("lenet", **kept).iteration_s == SAME.iteration_s
+    for other in ({"planner": "accpar"}, {"parallel": "dp=8"}):
+        with pytest.raises(UsageError, match="plan is a whole plan: leave out"):
+            accelarray.simulate("lenet", **kept | other)
+    with pytest.raises(PlanError, match="absent.json"):
+        accelarray.simulate("lenet", plan="absent.json")
+
+
 def test_networks_from_files(tmp_path: Path) -> None:
     onnx, layers, spec = tmp_path / "n.onnx", tmp_path / "n.txt", tmp_path / "a.toml"
     onnx.write_bytes(to_onnx(LENET).SerializeToString())

@@ -22,10 +22,10 @@ FUNCTIONS = [
 ]
 OUTPUT = {"help", "format", "output", "plot", "study", "config", "set_keys"}
 """Flags of what is shown, and where: results have methods for that."""
-OTHERWISE = {
-    "simulate": {"plan": "planner", "unfolded": "folded", "metrics": None},
-    "explain": {"plan": "planner", "metrics": None},
-    "plan": {"plan": "planner", "layers": "network", "levels": "array", "profile": None}
+OTHERWISE: dict[str, dict[str, str | None]] = {
+    "simulate": {"unfolded": "folded", "metrics": None},
+    "explain": {"metrics": None},
+    "plan": {"layers": "network", "levels": "array", "profile": None}
     | dict.fromkeys((set(OF_PROFILES) | {"straight", "fewer"}) - set(MODEL_OPTIONS)),
     "speedup": {"unfolded": "folded"},
     "design": {"device": None},
@@ -48,7 +48,7 @@ def flags(command: str) -> set[str]:
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) & set(COMMANDS) - {"compare"}))
 def test_every_flag_of_a_command_is_a_keyword(name: str) -> None:
-    other: dict[str, str | None] = OTHERWISE.get(name, {})
+    other = OTHERWISE.get(name, {})
     wanted = {other.get(flag, flag) for flag in flags(name)} - {None}
     assert wanted <= shown(name)
     assert other.keys() <= flags(name)
@@ -88,3 +88,11 @@ def test_a_keyword_that_is_not_there_is_refused_with_the_nearest() -> None:
     wrong: Any = {"algoritm": "ring"}
     with pytest.raises(TypeError, match="'algoritm'; did you mean 'algorithm'"):
         accelarray.collective("all-reduce", "1 MB", "ring-8", **wrong)
+
+
+def test_a_keyword_means_what_its_flag_does() -> None:
+    for function, name in (("simulate", "bucket"), ("fit", "axes"), ("design", "objective")):
+        said = " ".join((inspect.getdoc(getattr(accelarray, function)) or "").split())
+        key = f"{function}.{name}" if function != "simulate" else "execution.bucket"
+        assert f"- {name}: {OPTIONS[key].about}" in said
+        assert OPTIONS[key].otherwise in said

@@ -55,6 +55,11 @@ def test_the_message_is_what_the_numbers_say(result: Comparison, words: str) -> 
     assert message([result, replace(result, array="b")]) == f"{words[:-1]}; {second}."
 
 
+def test_the_message_says_what_does_not_fit() -> None:
+    result = replace(compared(**BASE, owt=[1.0, 4.0]), base_full=("net0", "net1"))
+    assert message([result]).endswith(" (does not fit in memory: data_parallel for net0 and net1).")
+
+
 def test_the_title_is_what_is_compared() -> None:
     two = compared(**BASE, owt=[1.0, 1.0], accpar=[1.0, 1.0])
     assert title([two, replace(two, array="b")]) == (

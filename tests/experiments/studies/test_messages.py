@@ -70,7 +70,16 @@ def test_cores_that_are_idle_or_overflow() -> None:
     assert said(*rows, cores=2048) == [
         "mine leaves 3 of 2,048 cores idle for a, c.",
         "mine leaves 1,200 of 2,048 cores idle for b.",
-        "mine does not fit in memory for b, c: this array cannot run it.",
+        "* mine does not fit in memory for b, c: this array cannot run it.",
+    ]
+
+
+def test_nothing_loses_to_what_does_not_fit() -> None:
+    rows = [replace(FINE, network=name, speedup=0.5) for name in "ab"]
+    assert said(*rows, base_full=("b",)) == [
+        "mine is slower than data parallelism for a.",
+        "* data_parallel does not fit in memory for b: this array cannot run it. No speedup over "
+        "it can be had.",
     ]
 
 
