@@ -340,7 +340,7 @@ def pareto(points: Sequence[Point], base: Point, winner: Point, aim: str, title:
     label = f"winner, simulated: {winner[1]:.3f}"
     axes.plot(*winner, "*", ms=13, color=SERIES[5], label=label)
     up = f"{aim.replace('-', ' ')} over the base design"
-    finish(axes, title, "area of a chip [mm2]", up)
+    finish(axes, title, "area of a chip [mm²]", up)
     return figure
 
 
@@ -357,13 +357,15 @@ def plot_training(found: Sequence[Trained]) -> Figure:
     asked, learns = found[0].asked, found[0].learned is not None
     width = WIDTH * (2 if learns else 1.4)
     figure, axes = panels(width, HEIGHT, 1, 2 if learns else 1)
-    slow = ", ".join(asked.slowdowns) or "no slowdown"
-    title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, {slow}"
+    slowdown = f"slowdown {', '.join(asked.slowdowns)}" if asked.slowdowns else "no slowdown"
+    title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, {slowdown}"
     figure.suptitle(wrapped(plain(title), width, TITLE_SIZE), fontsize=TITLE_SIZE)
     for number, one in enumerate(found):
         colour = SERIES[number % len(SERIES)]
         label = plain(shortened(one.asked.method, 40))
-        _progress(axes[0], one, colour, label)
+        slow = slow_workers(one)
+        named = f"{label}, dashed: {_workers(slow)}" if slow else label
+        _progress(axes[0], one, colour, named, slow)
         if learns:
             axes[1].plot(*zip(*one.curve, strict=True), color=colour, lw=1.0, label=label)
     names = ("iterations done, each worker", f"loss of the mean model, {asked.learn}")
@@ -377,27 +379,21 @@ def plot_training(found: Sequence[Trained]) -> Figure:
     return figure
 
 
-def _progress(axes: Axes, one: Trained, colour: str, name: str) -> None:
-    slow = slow_workers(one)
+def _progress(axes: Axes, one: Trained, colour: str, name: str, slow: Sequence[int]) -> None:
     many = len(one.run.ends)
     few = min(many, MOST_LINES - len(slow) * (many > MOST_LINES))
     workers = np.unique([*np.linspace(0, many - 1, few).astype(int).tolist(), *slow])
-    for number, w in enumerate(workers.tolist()):
+    first = next(w for w in workers.tolist() if w not in slow)
+    for w in workers.tolist():
         times = np.concatenate([[0.0], np.asarray(one.run.ends[w]) / 1e12])
         some = np.unique(np.linspace(0, len(times) - 1, MOST_POINTS).astype(int))
-        label = None if number else name
-        axes.plot(times[some], some, color=colour, lw=0.7, alpha=0.8, label=label)
-        if w in slow:
-            axes.annotate(
-                f"worker {w}",
-                (times[-1], len(times) - 1),
-                (-3, -3),
-                textcoords="offset points",
-                fontsize=7,
-                ha="right",
-                va="top",
-                color=colour,
-            )
+        label = name if w == first else None
+        dashes = "--" if w in slow else "-"
+        axes.plot(times[some], some, dashes, color=colour, lw=0.8, alpha=0.8, label=label)
+
+
+def _workers(numbers: Sequence[int]) -> str:
+    return f"worker{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 def slow_workers(one: Trained) -> list[int]:

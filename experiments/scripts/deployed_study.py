@@ -126,7 +126,7 @@ def plot(table: pandas.DataFrame) -> Figure:
         loc="outside lower center",
         ncols=3,
         fontsize=8,
-        title="geometric means; pale: without overlap; deployed but for the first group",
+        title="geometric means; pale: without overlap; deployed model, except the first group",
         title_fontsize=7,
     )
     return figure

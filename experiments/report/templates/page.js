@@ -184,7 +184,7 @@
     const title = document.createElement("b");
     title.textContent = step.layers[layer];
     const lines = [
-      `${step.phases[phase]}, ${step.kinds[kind]}${level < 0 ? "" : `, level ${level}`}`,
+      `${step.names[phase][kind]}${level < 0 ? "" : `, level ${level}`}`,
       step.lanes[lane],
       `start ${time(start, start, 9)}`,
       `duration ${time(length)}`,
