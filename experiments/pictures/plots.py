@@ -206,34 +206,40 @@ def _curves(
 def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> Figure:
     """A map for each network and planner, one colour scale for all of a column of the table."""
     pairs = list(dict.fromkeys(zip(table["network"], table["planner"], strict=True)))
-    kinds = _shown(table)
-    columns = len(kinds) if len(pairs) == 1 else 2 * len(kinds)
-    rows = -(-len(kinds) * len(pairs) // columns)
-    figure, every = panels(1.2 + 3.6 * columns, 1.1 + 2.9 * rows, rows, columns)
-    for panel in every[len(kinds) * len(pairs) :]:
-        panel.set_visible(False)
-    shown = [(*pair, column) for pair in pairs for column in kinds]
-    images: dict[str, list[tuple[Axes, Any]]] = {}
-    for (network, planner, column), panel in zip(shown, every, strict=False):
-        own = table[(table["network"] == network) & (table["planner"] == planner)]
-        values = own.pivot(index=up.title, columns=across.title, values=column)
-        values = values.reindex(index=_order(up), columns=_order(across))
+    kinds, wide = _shown(table), min(len(pairs), COLUMNS)
+    deep = -(-len(pairs) // wide)
+    size = max(1.2 + 3.6 * wide, LEAST_WIDTH), 1.1 + 2.9 * deep * len(kinds)
+    figure, every = panels(*size, deep * len(kinds), wide)
+    for number, (column, label) in enumerate(kinds.items()):
+        block = every[number * deep * wide :][: deep * wide]
         norm = _norm(column, table[column])
-        drawn = values.to_numpy()
-        image = panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")
-        images.setdefault(column, []).append((panel, image))
-        _numbers(panel, drawn, norm)
-        _name_cells(panel, across, up)
-        what = "speedup" if column == "speedup" else "seconds"
-        room = figure.get_figwidth() / columns - MARGINS
-        title = shortened(f"{network}, {planner}", LONGEST_NAME)
-        panel.set_title(wrapped(plain(f"{title}: {what}"), room, 9), fontsize=9)
-    for column, drawn_in in images.items():
-        bar = figure.colorbar(drawn_in[0][1], ax=[panel for panel, _ in drawn_in])
-        bar.set_label(SHOWN[column], fontsize=8)
-        bar.ax.tick_params(labelsize=7)
+        for panel in block[len(pairs) :]:
+            panel.set_visible(False)
+        for (network, planner), panel in zip(pairs, block, strict=False):
+            own = table[(table["network"] == network) & (table["planner"] == planner)]
+            values = own.pivot(index=up.title, columns=across.title, values=column)
+            drawn = values.reindex(index=_order(up), columns=_order(across)).to_numpy()
+            panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")
+            _numbers(panel, drawn, norm)
+            _name_cells(panel, across, up)
+            title = plain(shortened(f"{network}, {planner}", LONGEST_NAME))
+            panel.set_title(wrapped(title, size[0] / wide - MARGINS, 9), fontsize=9)
+        _colour_bar(figure, block, label)
     _name(figure, grid, table)
     return figure
+
+
+def _colour_bar(figure: Figure, block: Sequence[Axes], label: str) -> None:
+    """One for all maps of a block, which share a scale."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import LogLocator
+
+    image = block[0].images[0]
+    ticks = LogLocator(subs=(1, 2, 5)) if isinstance(image.norm, LogNorm) else None
+    bar = figure.colorbar(image, ax=list(block), ticks=ticks, format="%g")
+    bar.minorticks_off()
+    bar.set_label(label, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
 
 
 def _norm(column: str, values: pandas.Series[float]) -> Normalize:
@@ -294,7 +300,7 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
         axes.scatter(places, [row[key] for row in some], s=12, color=colour, label=f"tp {tp}")
     capacity = capacity_bytes / 2**30
     highest = max(row["peak_memory_bytes"] for row in rows) / 2**30
-    said = f"memory: {capacity:.4g} GiB"
+    said = f"memory limit: {capacity:.4g} GiB"
     if near := highest > FAR * capacity:
         axes.axvline(capacity, color="#555555", lw=1, ls="--", label=said)
     axes.set_xlim(0, 1.05 * capacity if near else 1.15 * highest)
@@ -374,6 +380,7 @@ def plot_training(found: Sequence[Trained]) -> Figure:
         panel.set_xlim(left=0)
         panel.legend(fontsize=LEGEND_SIZE, frameon=False)
     axes[0].set_ylim(bottom=0)
+    axes[0].locator_params("y", integer=True)
     if learns:
         readable_log(axes[1])
     return figure
