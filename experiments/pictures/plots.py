@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,9 +188,10 @@ def _curves(
     """One network's line for each planner."""
     from matplotlib.ticker import EngFormatter, NullLocator
 
-    for planner, own in colour.items():
+    for marker, (planner, own) in zip(cycle("os^Dv"), colour.items(), strict=False):
         rows = table[table["planner"] == planner]
-        panel.plot(rows[axis.title], rows[column], "o-", ms=3, color=own, label=plain(planner))
+        style: dict[str, Any] = {"marker": marker, "ms": 3.5, "color": own}
+        panel.plot(rows[axis.title], rows[column], label=plain(planner), **style)
     readable_log(panel)
     panel.tick_params(which="both", labelsize=7)
     if axis.logarithmic:

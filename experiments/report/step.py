@@ -265,6 +265,7 @@ def step(title: str, timeline: Timeline, *, folded: bool = True) -> dict[str, An
         "seconds": duration(timeline.iteration_s),
         "phases": [
             *((phase, phase) for phase in PHASES),
+            ("light", "lighter: communication"),
             ("striped", "redistribution"),
             ("low", "half as high: HBM traffic"),
         ],
