@@ -17,6 +17,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from experiments.pictures.figures import save
 from tests.docs_pages import ROOT
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
@@ -54,9 +55,9 @@ def lines(text: str) -> list[str]:
 
 
 def picture(figure: Figure) -> str:
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=60, metadata={"Software": None})
-    return base64.b64encode(out.getvalue()).decode()
+    with tempfile.TemporaryDirectory() as folder:
+        save(figure, str(path := Path(folder) / "picture.png"))
+        return base64.b64encode(path.read_bytes()).decode()
 
 
 def executed(path: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from experiments.explain.paths import Part, bounds_of
 from experiments.explain.study import Explanation
-from experiments.pictures.figures import MARGINS, panels, plain, shortened, wrapped
+from experiments.pictures.figures import MARGINS, legend_below_title, panels, plain, shortened
 from experiments.pictures.palette import BOUNDS, SPENT
 from experiments.terms import BOUNDS as WORDS
 from experiments.terms import SHARES, duration
@@ -27,9 +27,6 @@ def plot_explanation(result: Explanation) -> Figure:
     figure, (strip, layers) = panels(WIDTH, 2.6 + 0.25 * rows, 2, 1)
     if grid := strip.get_gridspec():
         grid.set_height_ratios([1, 0.6 + 0.3 * rows])
-    took = duration(result.iteration_s)
-    title = wrapped(f"{plain(str(result.case))}: {took}", WIDTH - MARGINS, 9)
-    strip.set_title(title, fontsize=9, loc="left")
     _draw_path(strip, result)
     _draw_layers(layers, result, shown)
     return figure
@@ -65,8 +62,8 @@ def _draw_path(axes: Axes, result: Explanation) -> None:
     axes.set_yticks([])
     axes.set_xlabel("critical path: time in the step [ms]", fontsize=8)
     axes.tick_params(labelsize=7)
-    axes.legend(ncols=5, fontsize=7, frameon=False, loc="lower left", bbox_to_anchor=(-0.01, 0.97))
-    axes.set_title(axes.get_title(loc="left"), fontsize=9, loc="left", pad=20)
+    title = f"{plain(str(result.case))}: {duration(result.iteration_s)}"
+    legend_below_title(axes, title, *axes.get_legend_handles_labels(), WIDTH - MARGINS)
 
 
 def _draw_layers(axes: Axes, result: Explanation, shown: list[tuple[str, Part]]) -> None:
@@ -79,7 +76,7 @@ def _draw_layers(axes: Axes, result: Explanation, shown: list[tuple[str, Part]])
     names = [plain(shortened(name, LONGEST_NAME)) for name, _ in shown]
     axes.set_yticks(range(rows), names, fontsize=7)
     axes.set_ylim(rows - 0.4, -0.6)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, 1.03 * max(left, default=0.0) or None)
     axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("time of a mean core by layer, or by redistribution between two layers [ms]")
     axes.xaxis.label.set_fontsize(8)

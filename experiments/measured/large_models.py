@@ -14,7 +14,7 @@ from experiments.measured.case import RowCase
 from experiments.measured.section import Column, Record, Section, grouped, lines
 from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted, ready
 from experiments.output import UsageError
-from experiments.pictures.figures import panels
+from experiments.pictures.figures import TITLE_SIZE, panels
 from experiments.pictures.palette import SERIES
 from experiments.results.error_band import INSIDE, share_within
 
@@ -327,9 +327,10 @@ def plot(outcomes: Sequence[Outcome]) -> Figure:
     )
     axes.plot([low, high], [low, high], color="#777777", lw=0.7, zorder=1)
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
-    axes.set_xlabel("measured step [s]")
-    axes.set_ylabel("predicted step [s]")
-    axes.set_title(f"{len(known)} measured steps; grey: within {WITHIN:.0%}; crosses: experts")
+    axes.set_xlabel("measured step time [s]")
+    axes.set_ylabel("predicted step time [s]")
+    said = f"{len(known)} measured steps; grey: within {WITHIN:.0%}; crosses: experts"
+    axes.set_title(said, fontsize=TITLE_SIZE)
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside lower center", ncols=7, fontsize=7
     )

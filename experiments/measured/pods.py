@@ -27,7 +27,7 @@ from experiments.measured.section import (
     relative,
 )
 from experiments.output import UsageError
-from experiments.pictures.figures import panels, plain
+from experiments.pictures.figures import TITLE_SIZE, panels, plain
 from experiments.pictures.palette import SERIES
 from experiments.studies.case import Case, step_of
 from experiments.studies.published_values import shipped_rows
@@ -338,7 +338,7 @@ def plot(found: Record) -> Figure:
     figure, (axes,) = panels(7, 1.4 + 0.32 * len(rows))
     series = (
         ("the model", "o", SERIES[0], "error"),
-        ("specs alone", "|", SERIES[6], "specs_alone_error"),
+        ("specs alone", "d", SERIES[2], "specs_alone_error"),
         ("peak FLOP/s only", "x", SERIES[3], "peak_only_error"),
     )
     for label, marker, colour, key in series:
@@ -353,9 +353,10 @@ def plot(found: Record) -> Figure:
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.axvline(0, color="#555555", lw=0.6)
     axes.axvspan(-10, 10, color="#eeeeee", lw=0, zorder=0)
-    axes.set_xlabel("predicted against measured step [%]; grey: within 10 %")
+    axes.set_xlabel("error of the predicted step time [%]; grey: within 10 %")
     efficiency = found["constants"]["memory_efficiency"]
-    axes.set_title(f"deployed model, memory_efficiency {efficiency:.3f}")
+    title = f"ResNet-50 on TPUs, deployed model, memory_efficiency {efficiency:.3f}"
+    axes.set_title(title, fontsize=TITLE_SIZE)
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=7
     )

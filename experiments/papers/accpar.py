@@ -56,7 +56,7 @@ def speedups(array: str) -> Figure:
 
     paper = averages(load_array(array))
     theirs = {(MEAN, planner): value.speedup for planner, value in paper.items()}
-    title = f"Speedup over data parallelism on {array}"
+    title = "Speedup over data parallelism"
     points = grid("network", (*ZOO, MEAN), COMPARED, value, theirs)
     return Figure(title, "speedup", points, notes, case=f"{array}, {CASE}")
 

@@ -68,7 +68,7 @@ def _bars(figure: Figure) -> Picture:
         axes.bar(places, heights, width * 0.92, color=colour[planner], label=planner)
         for place, row in zip(places, rows, strict=True):
             _paper_mark(axes, place, width, row)
-    names = [str(group).replace(", ", "\n") for group in groups]
+    names = [str(group).replace(", ", "\n").replace("Gmean", "geometric\nmean") for group in groups]
     axes.set_xticks(range(len(groups)), names, fontsize=8)
     if "[" not in figure.label:  # a ratio
         axes.axhline(1, color="#555555", lw=0.6)

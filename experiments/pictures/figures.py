@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from textwrap import fill
@@ -131,8 +131,21 @@ def save(figure: Figure, path: str) -> None:
     The same figure makes the same file, byte for byte: no dates, no random ids.
     """
     check_plot(path)
+    ending = Path(path).suffix.lower()
     with drawing(), whole_file(path) as target:
-        figure.savefig(target, dpi=DPI, metadata=UNDATED[Path(path).suffix.lower()])
+        figure.savefig(target, dpi=DPI, metadata=UNDATED[ending])
+        if ending == ".png":
+            _in_256_colours(target)
+
+
+def _in_256_colours(path: Path) -> None:
+    """Make a PNG a third as large; one too large for Pillow stays as it is."""
+    from PIL import Image
+
+    warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+    with suppress(Image.DecompressionBombError), Image.open(path) as image:
+        few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        few.save(path, format="PNG", optimize=True, dpi=(DPI, DPI))
 
 
 def shortened(text: str, longest: int) -> str:
@@ -164,7 +177,7 @@ def write_value(
         ha="center",
         va="top" if inside else "bottom",
         rotation=90,
-        fontsize=6,
+        fontsize=7.5,
     )
 
 
@@ -185,7 +198,7 @@ def corner_legend(
 ) -> None:
     """A small legend, its lower right ``corner`` there (fractions of the figure)."""
     style: dict[str, Any] = {
-        "fontsize": 7,
+        "fontsize": LEGEND_SIZE,
         "frameon": False,
         "loc": "lower right",
         "bbox_to_anchor": corner,

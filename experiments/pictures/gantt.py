@@ -91,11 +91,11 @@ SHADE_OF_KIND = {
 HATCH_OF_KIND = {"boundary": "//////", "send": "......", "weights": "------"}
 TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("\N{MICRO SIGN}s", 10**6), ("ns", 10**3), ("ps", 1))
 
-WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 1.1
+WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 0.65
 """Inches: the page, and its margins beside, above, between and below the charts."""
-LINE = 0.16
-"""Inches of one more line of a title."""
-NAME_SIZE = 6.0
+LINE = 0.17
+"""Inches of one more line of a title or of the legend."""
+NAME_SIZE = 7.0
 LONGEST_LABEL = 56
 
 
@@ -139,14 +139,16 @@ def plot_gantt(charts: Sequence[Chart]) -> Figure:
             f"{lanes:,} lanes are too many for a picture (at most {MOST_LANES:,}); "
             "choose boards with --devices, or leave out --unfolded"
         )
-    row, size = (0.24, 7.0) if lanes <= 48 else (0.14, 5.5)
+    row, size = (0.26, 8.0) if lanes <= 48 else (0.14, 5.5)
     longest = max(
         len(shortened(lane.label, LONGEST_LABEL)) for chart in charts for lane in chart.lanes
     )
     left = 0.2 + longest * size * CHARACTER
     width = WIDTH - left - RIGHT
     titles = [LINE * said(chart, width).count("\n") for chart in charts]
-    height = BOTTOM + TOP + lanes * row + BETWEEN * (len(charts) - 1) + sum(titles)
+    used, phases, kinds = _looks(charts)
+    height = TOP + lanes * row + BETWEEN * (len(charts) - 1) + sum(titles)
+    height += BOTTOM + LINE * len(kinds)
     figure = new_figure(WIDTH, height)
     end_ps = max(1, *(chart.iteration_ps for chart in charts))
     place = height - TOP
@@ -158,10 +160,10 @@ def plot_gantt(charts: Sequence[Chart]) -> Figure:
         axes.tick_params(axis="x", labelbottom=chart is charts[-1])
         place -= BETWEEN
     axes.set_xlabel(f"time [{time_unit(end_ps)[0]}]", fontsize=8)
-    _legend(figure, charts)
+    _legend(figure, used, phases, kinds)
     if marked:
         note = "a mark one pixel wide stands for shorter\nslices, named after the longest of them"
-        figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=6, va="bottom")
+        figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=7, va="bottom")
     return figure
 
 
@@ -232,10 +234,8 @@ def _lane(axes: Axes, y: int, row: Sequence[Bar], width: float, scale: float) ->
         )
 
 
-def _legend(figure: Figure, charts: Sequence[Chart]) -> None:
-    """A column for each phase."""
-    from matplotlib.patches import Patch
-
+def _looks(charts: Sequence[Chart]) -> tuple[set[tuple[str, str]], list[str], list[str]]:
+    """What is drawn: its pairs of phase and kind, the phases and the kinds."""
     lanes = [lane for chart in charts for lane in chart.lanes]
     done = {one.operation for lane in lanes for one in lane.slices}
     used = {(operation.phase, operation.kind) for operation in done}
@@ -243,11 +243,23 @@ def _legend(figure: Figure, charts: Sequence[Chart]) -> None:
     phases += sorted({phase for phase, _ in used} - set(PHASES))
     kinds = [kind for kind in SHADE_OF_KIND if any(k == kind for _, k in used)]
     kinds += sorted({kind for _, kind in used} - set(SHADE_OF_KIND))
+    return {(str(phase), str(kind)) for phase, kind in used}, phases, kinds
+
+
+def _legend(
+    figure: Figure, used: set[tuple[str, str]], phases: Sequence[str], kinds: Sequence[str]
+) -> None:
+    """A column for each phase under its name."""
+    from matplotlib.patches import Patch
+
     handles = []
     for phase in phases:
+        whose = operation_name(phase, "compute").partition(", ")[2]
+        handles.append(Patch(visible=False, label=whose))
         for kind in kinds:
             look, there = style(phase, kind), (phase, kind) in used
             patch = Patch(facecolor=look.face, edgecolor=look.edge, hatch=look.hatch)
-            patch.set(visible=there, label=operation_name(phase, kind) if there else " ")
+            what = operation_name(phase, kind).partition(", ")[0].partition(" of ")[0]
+            patch.set(visible=there, label=what if there else " ")
             handles.append(patch)
     corner_legend(figure, handles, (1 - RIGHT / WIDTH, 0), max(1, len(phases)), borderaxespad=0.2)

@@ -136,8 +136,8 @@ def labels(everything: Sequence[Site], timeline: Timeline, *, folded: bool) -> d
 def _class_label(site: Site, timeline: Timeline, *, mixed: bool) -> str:
     many, device = f"{site.multiplicity:,}", site.devices[0]
     if site.level != BOARD:
-        label = links_of(site.level) + (f", {many} x" if site.multiplicity > 1 else "")
-        return f"{label} ({', '.join(site.devices)})" if mixed else label
+        label = links_of(site.level) + (f" of {', '.join(site.devices)}" if mixed else "")
+        return f"{label}, {many} x" if site.multiplicity > 1 else label
     if site.unit == "core":
         return f"{many} core{'s' * (site.multiplicity > 1)} of {device}"
     return f"{many} x {device}, {_cores(site, timeline, each=False):,} cores"

@@ -5,7 +5,7 @@ Neighbours differ for colour-blind readers and in grey, which the tests simulate
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 SERIES = ("#4477aa", "#ccbb44", "#228833", "#ee6677", "#66ccee", "#aa3377", "#bbbbbb")
 """Planners, and other lines: Paul Tol's bright scheme, ordered so that neighbours differ in grey.
@@ -42,8 +42,8 @@ def css() -> str:
 
 
 def _variables() -> Iterator[tuple[str, str]]:
-    named: Mapping[str, str] = {name: shades[0] for name, shades in PHASES.items()}
-    yield from named.items()
+    for name, shades in PHASES.items():
+        yield from ((name, shades[0]), (f"light-{name}", shades[1]))
     yield from TYPES.items()
     for prefix, colours in (("s", SERIES), ("b", tuple(BOUNDS.values()))):
         yield from ((f"{prefix}{number}", colour) for number, colour in enumerate(colours))

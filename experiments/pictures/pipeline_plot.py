@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
-from experiments.pictures.gantt import LINE, time_unit
+from experiments.pictures.gantt import LINE, NAME_SIZE, time_unit
 from experiments.pictures.palette import IDLE, PHASES
 from simulator.analysis.stages import PassSpan, bubble, passes, stage_uses
 
@@ -113,7 +113,7 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     """
     rows = rows_of(plan, timeline)
     at = clock(rows, max(timeline.makespan_ps, 1))
-    size = 7.0
+    size = 8.0
     labels = [shortened(row.label, LONGEST_LABEL) for row in rows]
     left = 0.35 + max(map(len, labels)) * size * CHARACTER
     width = WIDTH - left - RIGHT
@@ -135,7 +135,7 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     axes.set_title(said, fontsize=9, loc="left", pad=6, parse_math=False)
     _legend(figure, {one.letter for row in rows for one in row.passes}, height)
     note = _note(rows, at)
-    figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=6, va="bottom", parse_math=False)
+    figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=7, va="bottom", parse_math=False)
     return figure
 
 
@@ -166,6 +166,7 @@ def _draw(axes: Axes, y: int, found: Sequence[PassSpan], at: Clock, width: float
     for one in filter(at.shows, found):
         dark, middle, light = PHASES[PHASE[one.letter]]
         face = (middle, dark, light)[one.micro_batch % 2 if one.stage == first else 2]
+        face = middle if one.letter == "U" else face
         start, end = at.clipped(one)
         axes.broken_barh(
             [(start, end - start)],
@@ -176,13 +177,13 @@ def _draw(axes: Axes, y: int, found: Sequence[PassSpan], at: Clock, width: float
         )
         text = f"{one.micro_batch}" + (f" v{one.version}" if several else "")
         room = (end - start) / at.shown_ps * width
-        text = text if len(text) * 6 * CHARACTER < room else f"{one.micro_batch}"
-        if one.letter != "U" and len(text) * 6 * CHARACTER < room:
+        text = text if len(text) * NAME_SIZE * CHARACTER < room else f"{one.micro_batch}"
+        if one.letter != "U" and len(text) * NAME_SIZE * CHARACTER < room:
             axes.text(
                 (start + end) / 2,
                 y,
                 text,
-                fontsize=6,
+                fontsize=NAME_SIZE,
                 ha="center",
                 va="center_baseline",
                 color="white" if face == dark else "black",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,9 +188,10 @@ def _curves(
     """One network's line for each planner."""
     from matplotlib.ticker import EngFormatter, NullLocator
 
-    for planner, own in colour.items():
+    for marker, (planner, own) in zip(cycle("os^Dv"), colour.items(), strict=False):
         rows = table[table["planner"] == planner]
-        panel.plot(rows[axis.title], rows[column], "o-", ms=3, color=own, label=plain(planner))
+        style: dict[str, Any] = {"marker": marker, "ms": 3.5, "color": own}
+        panel.plot(rows[axis.title], rows[column], label=plain(planner), **style)
     readable_log(panel)
     panel.tick_params(which="both", labelsize=7)
     if axis.logarithmic:
@@ -206,34 +208,40 @@ def _curves(
 def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> Figure:
     """A map for each network and planner, one colour scale for all of a column of the table."""
     pairs = list(dict.fromkeys(zip(table["network"], table["planner"], strict=True)))
-    kinds = _shown(table)
-    columns = len(kinds) if len(pairs) == 1 else 2 * len(kinds)
-    rows = -(-len(kinds) * len(pairs) // columns)
-    figure, every = panels(1.2 + 3.6 * columns, 1.1 + 2.9 * rows, rows, columns)
-    for panel in every[len(kinds) * len(pairs) :]:
-        panel.set_visible(False)
-    shown = [(*pair, column) for pair in pairs for column in kinds]
-    images: dict[str, list[tuple[Axes, Any]]] = {}
-    for (network, planner, column), panel in zip(shown, every, strict=False):
-        own = table[(table["network"] == network) & (table["planner"] == planner)]
-        values = own.pivot(index=up.title, columns=across.title, values=column)
-        values = values.reindex(index=_order(up), columns=_order(across))
+    kinds, wide = _shown(table), min(len(pairs), COLUMNS)
+    deep = -(-len(pairs) // wide)
+    size = max(1.2 + 3.6 * wide, LEAST_WIDTH), 1.1 + 2.9 * deep * len(kinds)
+    figure, every = panels(*size, deep * len(kinds), wide)
+    for number, (column, label) in enumerate(kinds.items()):
+        block = every[number * deep * wide :][: deep * wide]
         norm = _norm(column, table[column])
-        drawn = values.to_numpy()
-        image = panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")
-        images.setdefault(column, []).append((panel, image))
-        _numbers(panel, drawn, norm)
-        _name_cells(panel, across, up)
-        what = "speedup" if column == "speedup" else "seconds"
-        room = figure.get_figwidth() / columns - MARGINS
-        title = shortened(f"{network}, {planner}", LONGEST_NAME)
-        panel.set_title(wrapped(plain(f"{title}: {what}"), room, 9), fontsize=9)
-    for column, drawn_in in images.items():
-        bar = figure.colorbar(drawn_in[0][1], ax=[panel for panel, _ in drawn_in])
-        bar.set_label(SHOWN[column], fontsize=8)
-        bar.ax.tick_params(labelsize=7)
+        for panel in block[len(pairs) :]:
+            panel.set_visible(False)
+        for (network, planner), panel in zip(pairs, block, strict=False):
+            own = table[(table["network"] == network) & (table["planner"] == planner)]
+            values = own.pivot(index=up.title, columns=across.title, values=column)
+            drawn = values.reindex(index=_order(up), columns=_order(across)).to_numpy()
+            panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")
+            _numbers(panel, drawn, norm)
+            _name_cells(panel, across, up)
+            title = plain(shortened(f"{network}, {planner}", LONGEST_NAME))
+            panel.set_title(wrapped(title, size[0] / wide - MARGINS, 9), fontsize=9)
+        _colour_bar(figure, block, label)
     _name(figure, grid, table)
     return figure
+
+
+def _colour_bar(figure: Figure, block: Sequence[Axes], label: str) -> None:
+    """One for all maps of a block, which share a scale."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import LogLocator
+
+    image = block[0].images[0]
+    ticks = LogLocator(subs=(1, 2, 5)) if isinstance(image.norm, LogNorm) else None
+    bar = figure.colorbar(image, ax=list(block), ticks=ticks, format="%g")
+    bar.minorticks_off()
+    bar.set_label(label, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
 
 
 def _norm(column: str, values: pandas.Series[float]) -> Normalize:
@@ -294,7 +302,7 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
         axes.scatter(places, [row[key] for row in some], s=12, color=colour, label=f"tp {tp}")
     capacity = capacity_bytes / 2**30
     highest = max(row["peak_memory_bytes"] for row in rows) / 2**30
-    said = f"memory: {capacity:.4g} GiB"
+    said = f"memory limit: {capacity:.4g} GiB"
     if near := highest > FAR * capacity:
         axes.axvline(capacity, color="#555555", lw=1, ls="--", label=said)
     axes.set_xlim(0, 1.05 * capacity if near else 1.15 * highest)
@@ -340,7 +348,7 @@ def pareto(points: Sequence[Point], base: Point, winner: Point, aim: str, title:
     label = f"winner, simulated: {winner[1]:.3f}"
     axes.plot(*winner, "*", ms=13, color=SERIES[5], label=label)
     up = f"{aim.replace('-', ' ')} over the base design"
-    finish(axes, title, "area of a chip [mm2]", up)
+    finish(axes, title, "area of a chip [mm²]", up)
     return figure
 
 
@@ -357,13 +365,15 @@ def plot_training(found: Sequence[Trained]) -> Figure:
     asked, learns = found[0].asked, found[0].learned is not None
     width = WIDTH * (2 if learns else 1.4)
     figure, axes = panels(width, HEIGHT, 1, 2 if learns else 1)
-    slow = ", ".join(asked.slowdowns) or "no slowdown"
-    title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, {slow}"
+    slowdown = f"slowdown {', '.join(asked.slowdowns)}" if asked.slowdowns else "no slowdown"
+    title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, {slowdown}"
     figure.suptitle(wrapped(plain(title), width, TITLE_SIZE), fontsize=TITLE_SIZE)
     for number, one in enumerate(found):
         colour = SERIES[number % len(SERIES)]
         label = plain(shortened(one.asked.method, 40))
-        _progress(axes[0], one, colour, label)
+        slow = slow_workers(one)
+        named = f"{label}, dashed: {_workers(slow)}" if slow else label
+        _progress(axes[0], one, colour, named, slow)
         if learns:
             axes[1].plot(*zip(*one.curve, strict=True), color=colour, lw=1.0, label=label)
     names = ("iterations done, each worker", f"loss of the mean model, {asked.learn}")
@@ -372,32 +382,27 @@ def plot_training(found: Sequence[Trained]) -> Figure:
         panel.set_xlim(left=0)
         panel.legend(fontsize=LEGEND_SIZE, frameon=False)
     axes[0].set_ylim(bottom=0)
+    axes[0].locator_params("y", integer=True)
     if learns:
         readable_log(axes[1])
     return figure
 
 
-def _progress(axes: Axes, one: Trained, colour: str, name: str) -> None:
-    slow = slow_workers(one)
+def _progress(axes: Axes, one: Trained, colour: str, name: str, slow: Sequence[int]) -> None:
     many = len(one.run.ends)
     few = min(many, MOST_LINES - len(slow) * (many > MOST_LINES))
     workers = np.unique([*np.linspace(0, many - 1, few).astype(int).tolist(), *slow])
-    for number, w in enumerate(workers.tolist()):
+    first = next(w for w in workers.tolist() if w not in slow)
+    for w in workers.tolist():
         times = np.concatenate([[0.0], np.asarray(one.run.ends[w]) / 1e12])
         some = np.unique(np.linspace(0, len(times) - 1, MOST_POINTS).astype(int))
-        label = None if number else name
-        axes.plot(times[some], some, color=colour, lw=0.7, alpha=0.8, label=label)
-        if w in slow:
-            axes.annotate(
-                f"worker {w}",
-                (times[-1], len(times) - 1),
-                (-3, -3),
-                textcoords="offset points",
-                fontsize=7,
-                ha="right",
-                va="top",
-                color=colour,
-            )
+        label = name if w == first else None
+        dashes = "--" if w in slow else "-"
+        axes.plot(times[some], some, dashes, color=colour, lw=0.8, alpha=0.8, label=label)
+
+
+def _workers(numbers: Sequence[int]) -> str:
+    return f"worker{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 def slow_workers(one: Trained) -> list[int]:

@@ -97,11 +97,12 @@ class Scale:
         return round(self.first + at * (self.last - self.first), 2)
 
     def ticks(self) -> list[float]:
-        """1, 2 and 5 times powers of ten within; powers alone where those are many."""
+        """1, 2 and 5 times powers of ten within; powers alone where many, finer where few."""
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         factors = (1, 2, 5) if len(decades) <= 4 else (1,)
         values = [float(f"{factor}e{decade}") for decade in decades for factor in factors]
-        return [value for value in values if self.low <= value <= self.high]
+        found = [value for value in values if self.low <= value <= self.high]
+        return found if len(found) > 2 else [v for v in ticks(self.high) if v >= self.low]
 
 
 def scale(values: Sequence[float], first: float, last: float, room: float = 1.25) -> Scale:

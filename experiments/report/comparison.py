@@ -12,7 +12,7 @@ from typing import Any
 from experiments import terms
 from experiments.pictures.plan_map import SPLITS, describe, kinds_of, stretches
 from experiments.report.charts import DRAWABLE, Chart, bars, lines
-from experiments.report.page import Number, Split, Table
+from experiments.report.page import Number, Split, Table, four_digits
 from experiments.studies.running.outputs import NAMES
 from experiments.studies.speedups import BASELINE, Comparison, geometric_mean, messages
 from hardware import Array, Group, split_quantity
@@ -68,8 +68,8 @@ def _finding(result: Comparison) -> str:
     ranked = sorted(result.geomean, key=lambda planner: -result.geomean[planner])
     if ranked == [BASELINE]:
         times = [row.iteration_s for row in result.rows]
-        ends = sorted({f"{min(times):.3g}", f"{max(times):.3g}"}, key=float)
-        return f"on {result.array} a step under data parallelism takes {' to '.join(ends)} s"
+        ends = dict.fromkeys(map(terms.duration, (min(times), max(times))))
+        return f"on {result.array} a step under data parallelism takes {' to '.join(ends)}"
     best = ranked[0]
     if best == BASELINE:
         nearest = f"{ranked[1]}, the nearest, has {result.geomean[ranked[1]]:.3g} times its speed"
@@ -117,7 +117,7 @@ def _speedup_table(result: Comparison) -> Table:
     """Speedups beside the paper's values; of planners on the fastest devices alone as well."""
     ours, paper = result.geomean, result.published
     alone = [p for p in result.planners if all(r.fast_alone_speedup for r in result.of(p))]
-    head = ["network", *[f"{p} [s]" if p == BASELINE else p for p in result.planners]]
+    head = ["network", *[f"{p} [ms]" if p == BASELINE else p for p in result.planners]]
     means: list[object] = ["" if p == BASELINE else Number(ours[p], ".3f") for p in ours]
     for planner in alone:
         head += [f"{planner}: slow share", f"{planner}: fast alone"]
@@ -130,7 +130,7 @@ def _speedup_table(result: Comparison) -> Table:
         for planner, row in of.items():
             mark = result.mark(planner, network)
             took = Number(row.speedup, ".3f", f"{row.iteration_s!r} s", mark=mark)
-            base = Number(row.iteration_s, ".6f", mark=mark)
+            base = four_digits(row.iteration_s, 1e3)._replace(mark=mark)
             cells.append(base if planner == BASELINE else took)
         for row in (of[planner] for planner in alone):
             cells += [Number(row.slow_share, ".2%"), Number(row.fast_alone_speedup, ".3f")]
@@ -264,7 +264,7 @@ def charts(rows: Sequence[Result]) -> Iterator[Chart]:
             if any(_differ(points) for points in series.values()):
                 pairs = zip(fixed, values, strict=True)
                 words = [WORDS.get(key, "{}").format(value) for key, value in pairs if value]
-                yield lines(", ".join(words), across, "seconds a step", series)
+                yield lines(", ".join(words), across, "step time [s]", series)
 
 
 def _points(group: Sequence[Result], planner: str, across: str) -> list[tuple[float, float]]:

@@ -9,17 +9,9 @@ from experiments import terms
 from experiments.explain.paths import Part
 from experiments.explain.study import Explanation, messages
 from experiments.explain.tables import called, others
-from experiments.pictures.lanes import (
-    Slice,
-    alike,
-    labels,
-    rows_of,
-    sites,
-    slices_by_resource,
-    tracks,
-)
+from experiments.pictures.lanes import chart, labels, sites
 from experiments.report.charts import Chart, shape, stacked
-from experiments.report.page import Number, Table
+from experiments.report.page import Number, Table, four_digits
 from experiments.studies import occupancy
 from experiments.studies.difference import Change, Difference, core_ps_by_phase
 from experiments.studies.step_numbers import conventions
@@ -52,14 +44,14 @@ def numbers(result: Explanation) -> dict[str, Any]:
 def _numbers(result: Explanation) -> Iterator[tuple[str, Number]]:
     found = result.answers
     yield "step time [ms]", _ms(result.iteration_s)
-    yield "samples/s", Number(found["samples_per_s"], ",.4g")
+    yield "samples/s", four_digits(found["samples_per_s"])
     if found["tokens_per_s"] is not None:
-        yield "tokens/s", Number(found["tokens_per_s"], ",.0f")
-        yield "tokens/s per device", Number(found["tokens_per_s_per_chip"], ",.0f")
+        yield "tokens/s", four_digits(found["tokens_per_s"])
+        yield "tokens/s per device", four_digits(found["tokens_per_s_per_chip"])
     yield "MFU", Number(found["share_of_peak"], ".2%")
-    yield "model TFLOP/s per device", Number(found["model_tflops_per_s_per_device"], ".4g")
+    yield "model TFLOP/s per device", four_digits(found["model_tflops_per_s_per_device"])
     yield "HFU", Number(found["computed_share_of_peak"], ".2%")
-    yield "hardware TFLOP/s per device", Number(found["hardware_tflops_per_s_per_device"], ".4g")
+    yield "hardware TFLOP/s per device", four_digits(found["hardware_tflops_per_s_per_device"])
     if result.pipeline is not None:
         bubble = result.pipeline.fields["bubble"]
         yield "bubble, of the busiest stage's work", Number(bubble, ".1%")
@@ -68,8 +60,8 @@ def _numbers(result: Explanation) -> Iterator[tuple[str, Number]]:
 
 
 def _ms(seconds: float) -> Number:
-    """Seconds, shown as milliseconds with four digits."""
-    return Number(seconds, "#,.4g", scale=1e3)
+    """Seconds, shown as milliseconds."""
+    return four_digits(seconds, 1e3)
 
 
 def memory(result: Explanation) -> dict[str, Any] | None:
@@ -165,7 +157,7 @@ def _strip(result: Explanation, bounds: dict[str, int]) -> Chart:
         parts.append(shape("rect", "", said, x=x, y=0, width=width, height=HEIGHT, class_=colour))
         keys.append((colour, name))
         at += WIDTH * share
-    return Chart("critical path", WIDTH, HEIGHT, parts, keys)
+    return Chart("critical path", WIDTH, HEIGHT, parts, keys, kind="chart strip")
 
 
 def _parts(result: Explanation, title: str, what: str, parts: tuple[Part, ...]) -> Table:
@@ -245,7 +237,7 @@ def versus(about: str, result: Difference) -> dict[str, Any]:
                     [
                         name,
                         *(_ms(result.seconds(ps)) for ps in part.core_ps),
-                        Number(result.seconds(part.change_ps), "+#,.4g", scale=1e3),
+                        four_digits(result.seconds(part.change_ps), 1e3, "+"),
                     ]
                     for name, part in rows
                 ],
@@ -260,12 +252,12 @@ def _name(phase: str, kind: str) -> str:
     return operation_name(phase, kind) if phase else terms.SHARES[kind]
 
 
-def step(title: str, timeline: Timeline) -> dict[str, Any]:
+def step(title: str, timeline: Timeline, *, folded: bool = True) -> dict[str, Any]:
     """The zoomable timeline, and its totals by phase and kind."""
-    data = step_data(timeline)
-    left_out = (
-        f"{len(data['records']):,} operations; {data['instant']:,} that take no time are not drawn."
-    )
+    data = step_data(timeline, folded=folded)
+    left_out = f"{len(data['records']):,} operations."
+    if data["instant"]:
+        left_out += f" {data['instant']:,} that take no time are not drawn."
     if data["left_out"]:
         left_out += f" The {data['left_out']:,} shortest others are not drawn either."
     return {
@@ -273,6 +265,7 @@ def step(title: str, timeline: Timeline) -> dict[str, Any]:
         "seconds": duration(timeline.iteration_s),
         "phases": [
             *((phase, phase) for phase in PHASES),
+            ("light", "lighter: communication"),
             ("striped", "redistribution"),
             ("low", "half as high: HBM traffic"),
         ],
@@ -282,15 +275,19 @@ def step(title: str, timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def step_data(timeline: Timeline) -> dict[str, Any]:
+def step_data(timeline: Timeline, *, folded: bool = True) -> dict[str, Any]:
     """Lanes, layers, operations and records as the script reads them; times in picoseconds.
 
     Only lanes on which something takes time; the longest ``MOST_RECORDS`` operations.
     """
-    lanes = _lanes(timeline)
+    lanes = chart("", timeline, sites(timeline), folded=folded).lanes
     records = [
-        (lane, done) for lane, (_, row) in enumerate(lanes) for done in row if done[1] > done[0]
+        (number, done)
+        for number, lane in enumerate(lanes)
+        for done in lane.slices
+        if done.end_ps > done.start_ps
     ]
+    names = terms.operation_names(timeline)
     kept = sorted(records, key=lambda record: record[1].start_ps - record[1].end_ps)[:MOST_RECORDS]
     shown = sorted({lane for lane, _ in kept})
     place = {lane: i for i, lane in enumerate(shown)}
@@ -299,10 +296,11 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
     layer = {name: i for i, name in enumerate(dict.fromkeys(op.layer for op in places))}
     return {
         "end": timeline.makespan_ps,
-        "lanes": [lanes[i][0] for i in shown],
+        "lanes": [lanes[i].label for i in shown],
         "layers": list(layer),
         "phases": PHASES,
         "kinds": KINDS,
+        "names": [[names.get((phase, kind), "") for kind in KINDS] for phase in PHASES],
         "operations": [
             [
                 layer[op.layer],
@@ -321,25 +319,9 @@ def step_data(timeline: Timeline) -> dict[str, Any]:
             ),
             key=lambda record: (record[2], record[0], record[1]),
         ),
-        "instant": sum(len(row) for _, row in lanes) - len(records),
+        "instant": sum(len(lane.slices) for lane in lanes) - len(records),
         "left_out": len(records) - len(kept),
     }
-
-
-def _lanes(timeline: Timeline) -> list[tuple[str, list[Slice]]]:
-    """Name and slices of every lane; a link has as many as its exchanges need not to overlap."""
-    slices = slices_by_resource(timeline)
-    found: list[tuple[str, list[Slice]]] = []
-    for site in alike(sites(timeline), slices):
-        for i in site.resources:
-            resource = timeline.resources[i]
-            count = site.multiplicity if site.unit == "core" else resource.multiplicity
-            device = f", {resource.device.name}" if resource.device else ""
-            name = f"{resource.name}{device} ×{count:,}"  # noqa: RUF001
-            rows = tracks(slices[i]) if resource.kind == "link" else rows_of(slices[i])
-            again = ["", *(f", row {row}" for row in range(2, len(rows) + 1))]
-            found += [(name + more, row) for more, row in zip(again, rows, strict=False)]
-    return found
 
 
 def _totals(title: str, timeline: Timeline) -> Table:
@@ -348,14 +330,14 @@ def _totals(title: str, timeline: Timeline) -> Table:
         [
             names[str(phase), str(kind)],
             _ms(spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS),
-            Number(total.bytes, ".4g"),
-            Number(total.flops, ".4g"),
+            four_digits(total.bytes, 1e-6),
+            four_digits(total.flops, 1e-9),
         ]
         for (phase, kind), total in sorted(timeline.totals().items())
     ]
     foot = [
-        [terms.SHARES[name], Number(share, ".3%"), "", ""]
+        [terms.SHARES[name], Number(share, ".1%"), "", ""]
         for name, share in shares(timeline)._asdict().items()
     ]
-    head = ["", "time of a mean core [ms]", "bytes", "FLOPs"]
+    head = ["", "time of a mean core [ms]", "traffic [MB]", "GFLOP"]
     return Table(f"Where the time of {title} goes", head, rows, foot)

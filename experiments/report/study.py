@@ -89,7 +89,7 @@ def report(
         "helps": what_helps(why),
         "compare": _versus(study, why),
         "plans": plan_maps(study.mapped.name, plans),
-        "timeline": step(str(drawn), why.timeline),
+        "timeline": step(str(drawn), why.timeline, folded=drawn.folded),
         "specs": specs(study.arrays),
         "made": made_by(study.command),
     }

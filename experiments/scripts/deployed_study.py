@@ -111,7 +111,7 @@ def plot(table: pandas.DataFrame) -> Figure:
                 write_value(place, x, height, f"{height:.2f}")
         place.axhline(1, color="#555555", lw=0.6)
         speedup_axis(place)
-        place.margins(y=0.2)
+        place.margins(y=0.26)
         place.set_xticks(
             range(len(groups)), [name.replace(", ", ",\n") for name in groups], fontsize=7
         )
@@ -126,7 +126,7 @@ def plot(table: pandas.DataFrame) -> Figure:
         loc="outside lower center",
         ncols=3,
         fontsize=8,
-        title="geometric means; pale: without overlap; deployed but for the first group",
+        title="geometric means; pale: without overlap; deployed model, except the first group",
         title_fontsize=7,
     )
     return figure

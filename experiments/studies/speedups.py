@@ -253,8 +253,8 @@ def _of_planner(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
     if len(gaps) == len(rows) and rows:
         least, most = (pick(gaps, key=gaps.__getitem__) for pick in (min, max))
         yield (
-            f"{planner}: {gaps[least]:.1%} ({least}) to {gaps[most]:.1%} ({most}) above what no "
-            "plan undercuts that the bound covers (docs/explanation/search.md)."
+            f"{planner}: {gaps[least]:.1%} ({least}) to {gaps[most]:.1%} ({most}) above the "
+            "lower bound (docs/explanation/search.md)."
         )
     for idle in sorted({row.idle_cores for row in rows if row.idle_cores}):
         networks = ", ".join(row.network for row in rows if row.idle_cores == idle)

@@ -43,8 +43,8 @@ CONVENTION = (
 
 ALL_COMPUTED = (
     "HFU (hardware FLOPs utilization) counts the FLOPs that the devices computed. Recomputation "
-    "makes HFU higher than MFU. Fused causal attention skips half of its products, so it makes "
-    "HFU lower."
+    "makes HFU higher than MFU. Skipped work makes HFU lower: half of fused causal attention, "
+    "and the first layer's activation gradients."
 )
 
 OF_INFERENCE = (

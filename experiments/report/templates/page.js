@@ -81,7 +81,8 @@
   }
 
   function drawRecords(width) {
-    const colours = step.phases.map((phase) => colour(phase) || colour("quiet")), page = colour("page"), text = colour("on-bar");
+    const shades = ["", "light-"].map((shade) => step.phases.map((phase) => colour(shade + phase)));
+    const page = colour("page"), texts = [colour("on-bar"), colour("on-light")];
     step.records.forEach(([lane, index, start, length], i) => {
       const left = x(start), right = x(start + length);
       if (right < 0 || left > width) return;
@@ -89,7 +90,8 @@
       const top = AXIS + lane * LANE + LABEL;
       const from = Math.max(Math.floor(left), 0), wide = Math.max(Math.min(right, width) - from, 1);
       const high = step.kinds[kind] === "memory" ? BAR / 2 : BAR;
-      pen.fillStyle = colours[phase];
+      const light = ["compute", "memory"].includes(step.kinds[kind]) ? 0 : 1;
+      pen.fillStyle = shades[light][phase];
       pen.fillRect(from, top + BAR - high, wide, high);
       if (step.kinds[kind] === "boundary") stripe(from, top, wide, page);
       if (wide > 4) {
@@ -98,7 +100,7 @@
       }
       const name = step.layers[layer];
       if (high === BAR && wide > 24 && pen.measureText(name).width < wide - 8) {
-        pen.fillStyle = text;
+        pen.fillStyle = texts[light];
         pen.fillText(name, from + 4, top + BAR / 2 + 0.5);
       }
       if (i === selected) {
@@ -184,7 +186,7 @@
     const title = document.createElement("b");
     title.textContent = step.layers[layer];
     const lines = [
-      `${step.phases[phase]}, ${step.kinds[kind]}${level < 0 ? "" : `, level ${level}`}`,
+      `${step.names[phase][kind]}${level < 0 ? "" : `, level ${level}`}`,
       step.lanes[lane],
       `start ${time(start, start, 9)}`,
       `duration ${time(length)}`,

@@ -11,7 +11,7 @@ import experiments.report
 from experiments.papers.figure import Figure, beside
 from experiments.papers.pictures import plot_figure
 from experiments.pictures.figures import PLANNERS, colours, places
-from experiments.pictures.palette import SERIES, TYPES, css
+from experiments.pictures.palette import PHASES, SERIES, TYPES, css
 from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
 from experiments.report.charts import bars
 from experiments.studies.comparison import Level
@@ -70,5 +70,7 @@ def test_the_page_agrees() -> None:
     assert drawn_as == list(SERIES)
     for name, colour in TYPES.items():
         assert f"--{name}: {colour};" in css()
+    for name, (compute, sums, _) in PHASES.items():
+        assert f"--{name}: {compute}; --light-{name}: {sums};" in css()
     style = (Path(experiments.report.__path__[0]) / "templates" / "style.css").read_text()
     assert not re.search(r"--(s\d|I+|forward): #", style)  # the palette alone has them

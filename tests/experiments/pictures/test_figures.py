@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import explain
@@ -226,10 +227,10 @@ def test_the_picture_of_an_explanation_begins_at_nothing() -> None:
     figure = plot_explanation(explain(CASE, "accpar-mixed"))
     strip, layers = figure.axes
     assert strip.get_xlim()[0] == layers.get_xlim()[0] == 0
-    assert strip.get_title(loc="left").startswith(
+    assert strip.get_title().startswith(
         f"lenet, accpar on {CASE.array.name}, batch 64, published: "
     )
-    assert strip.get_title(loc="left").endswith(" us")
+    assert strip.get_title().endswith(" us")
 
 
 def test_titles_name_what_is_not_the_default() -> None:
@@ -238,3 +239,15 @@ def test_titles_name_what_is_not_the_default() -> None:
         str(case)
         == f"lenet, accpar on {CASE.array.name}, batch 64, plotted communication, deployed"
     )
+
+
+def test_a_png_is_smaller_and_looks_the_same(tmp_path: Path) -> None:
+    figure, (axes,) = panels(4, 3)
+    axes.imshow([[x * y for x in range(20)] for y in range(20)], cmap="viridis")
+    axes.set_title("numbers", color="#ee6677")
+    figure.savefig(whole := tmp_path / "whole.png", dpi=DPI)
+    save(figure, str(small := tmp_path / "small.png"))
+    before, after = (imread(path)[..., :3] for path in (whole, small))
+    assert before.shape == after.shape
+    assert abs(before - after).mean() < 1e-3
+    assert small.stat().st_size < whole.stat().st_size / 1.5

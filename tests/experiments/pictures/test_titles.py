@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations, product
 
 import pytest
 from matplotlib.figure import Figure
 
 from experiments.collective import plot_bandwidth
+from experiments.explain.picture import plot_explanation
+from experiments.explain.study import explain
 from experiments.pictures.gantt import plot_gantt
 from experiments.pictures.lanes import Chart, Lane
 from experiments.pictures.plots import (
@@ -23,7 +26,9 @@ from experiments.studies.comparison import Level
 from experiments.studies.speedups import Comparison, Row
 from experiments.studies.training.run import Training
 from hardware import Wires, load_array
+from planners.order import Kind, Phase
 from simulator import DEPLOYED
+from tests.experiments.pictures.test_gantt import chart, operation
 from tests.experiments.pictures.test_sweep_plots import BATCH, GRID, RATE, table
 from workloads import load_network
 
@@ -57,6 +62,19 @@ def staged() -> Figure:
     return stepped(Case(network, "owt", load_array("tpu-v3-8"), 8, execution=DEPLOYED)).plot()
 
 
+def everything() -> Figure:
+    """A chart of every phase and kind, so that its legend is as large as can be."""
+    pairs = enumerate(product(Phase, Kind))
+    slices = [(9 * i, 9 * i + 9 - i % 2 * 8, operation(f"{i}", k, p)) for i, (p, k) in pairs]
+    return plot_gantt([chart(100_000, *slices)])
+
+
+def explained() -> Figure:
+    network = replace(load_network("lenet"), name=LONG)
+    case = Case(network, "accpar", load_array("tpu-v3-8"), 8, execution=DEPLOYED)
+    return plot_explanation(explain(case, LONG))
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "speedups": lambda: plot_speedups(comparison()),
     "levels": lambda: plot_levels(LONG, [Level(n, 2**n, comparison()) for n in (1, 2, 3)]),
@@ -67,6 +85,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "design": lambda: pareto([(1, 2), (2, 3)], (1, 1), (2, 3), "throughput", LONG),
     "training": training,
     "gantt": lambda: plot_gantt([Chart(LONG, 1000, (Lane("1 core", ()),))] * 2),
+    "gantt, all": everything,
+    "explain": explained,
     "step": staged,
     "busbw": lambda: plot_bandwidth(Wires(load_array("dgx-h100")), "all-reduce", 1e9),
 }
@@ -80,6 +100,10 @@ def test_texts_lie_inside(name: str, dpi: int) -> None:
     figure.canvas.draw()
     whole = figure.bbox
     texts = [figure._suptitle, *figure.texts]  # type: ignore[attr-defined]
+    legends = [*figure.legends, *filter(None, (axes.get_legend() for axes in figure.axes))]
+    texts += [text for legend in legends for text in legend.get_texts()]
+    apart = [one.get_window_extent() for one in (*figure.texts, *legends)]
+    assert not any(a.overlaps(b) for a, b in combinations(apart, 2)), f"{name}: one on another"
     for axes in figure.axes:
         if axes.get_visible():
             texts += [axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label]  # type: ignore[attr-defined]

@@ -56,10 +56,10 @@ def test_lanes_of_the_mixed_array() -> None:
     called = [lane.label for lane in lanes]
     assert called[:2] == [
         "links between the array's halves (level 0)",
-        "links between halves (level 1) (accpar-tpu-v2)",
+        "links between halves (level 1) of accpar-tpu-v2",
     ]
     assert called[8] == "128 x accpar-tpu-v2, 1,024 cores"
-    assert called[-2] == "links between halves (level 7), 64 x (accpar-tpu-v3)"
+    assert called[-2] == "links between halves (level 7) of accpar-tpu-v3, 64 x"
     assert len(called) == 1 + 2 * 7 + 2
     shares = timeline.totals()
     computing = sum(total.core_ps for (_, kind), total in shares.items() if kind == "compute")

@@ -1,6 +1,7 @@
 """The picture of training runs: what its lines show."""
 
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 import pytest
@@ -37,7 +38,14 @@ def test_progress_and_loss(found: list[Trained]) -> None:
     legend = progress.get_legend()
     assert legend is not None
     labels = [text.get_text() for text in legend.get_texts()]
-    assert labels == ["all-reduce", "ad-psgd"]
+    run = found[1].run
+    rates = [done / ends[-1] for done, ends in zip(run.done, run.ends, strict=True)]
+    slow = [w for w in sorted(range(8), key=rates.__getitem__) if rates[w] < 0.9 * median(rates)]
+    assert slow[0] == 0  # which the slowdown names
+    named = ", ".join(map(str, slow[:4]))
+    assert labels == ["all-reduce", f"ad-psgd, dashed: workers {named}"]
+    dashed = [w for w, line in enumerate(progress.lines[8:]) if line.get_linestyle() == "--"]
+    assert dashed == sorted(slow[:4])
 
 
 def test_without_learning_there_is_one_panel_and_few_lines() -> None:

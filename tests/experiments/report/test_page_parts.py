@@ -138,9 +138,9 @@ def test_results_are_a_table_with_exact_numbers() -> None:
     shown = STORED | {"batch": 8, "iteration_s": 1 / 3, "computing": 0.25, "finished": "today"}
     parsed = Parsed(section("results", results([shown])))
     head, cells = parsed.tables["Results, oldest first"]
-    assert cells[head.index("iteration [s]")] == "0.333333333"
-    assert parsed.exact["Results, oldest first"][1][head.index("iteration [s]")] == 1 / 3
-    assert cells[head.index("computing")] == "25.00%"
+    assert cells[head.index("step time [s]")] == "0.333333333"
+    assert parsed.exact["Results, oldest first"][1][head.index("step time [s]")] == 1 / 3
+    assert cells[head.index("compute")] == "25.00%"
     assert cells[head.index("finished")] == "today"
     assert "1 results." in parsed.text("p")
     assert "0 results." in Parsed(section("results", results([]))).text("p")
@@ -157,8 +157,8 @@ def test_speedups_as_the_page_has_them() -> None:
     parsed = Parsed(section("speedups", speedups([RESULT])))
     name = "Speedups on array, batch 64, published"
     assert parsed.tables[name] == [
-        ["network", "data_parallel [s]", "mine"],
-        ["net", "2.000000", "2.000"],
+        ["network", "data_parallel [ms]", "mine"],
+        ["net", "2,000", "2.000"],
         ["geometric mean", "", "2.000"],
     ]
     assert len(rectangles(*speedups([RESULT])[0]["charts"])) == 2  # the network, and the mean

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.cli import main
+from experiments.pictures.lanes import labels, sites
 from experiments.report import comparison, step
 from experiments.report import study as module
 from experiments.report.charts import bars, scale
@@ -215,11 +216,13 @@ def test_the_timelines_data_are_its_records(tmp_path: Path) -> None:
         for r in timeline
         if r.end_ps > r.start_ps
     }
+    named = labels(sites(timeline), timeline, folded=True)
+    of = {named[s.name]: timeline.resources[s.resources[0]].name for s in sites(timeline)}
     found = set()
     for lane, index, start, length in data["records"]:
         layer, phase, kind, *rest = data["operations"][index]
         names = (data["layers"][layer], data["phases"][phase], data["kinds"][kind], rest[0])
-        resource = data["lanes"][lane].split(" ")[0].rstrip(",")
+        resource = of[data["lanes"][lane]]
         found.add((resource, *names, start, start + length, *rest[1:]))
     assert found == wanted
     assert len(data["records"]) + data["instant"] == len(timeline)
@@ -232,7 +235,8 @@ def test_a_deployed_steps_lanes_hold_every_record_and_never_overlap(tmp_path: Pa
     data = json.loads(parsed.text("script")[0])
     names = [lane.partition(", row")[0] for lane in data["lanes"]]
     ends = [0] * len(names)
-    stands_for = [int(re.split(r"\W", lane.rpartition(" ")[2])[1]) for lane in names]
+    counts = [re.search(r"([\d,]+) (?:x$|cores? of|cores$)", lane) for lane in names]
+    stands_for = [int(count[1].replace(",", "")) if count else 1 for count in counts]
     operations = 0
     for lane, _, start, length in data["records"]:  # by start
         assert start >= ends[lane]

@@ -212,7 +212,11 @@ def test_the_tip_says_what_an_operation_is(made: Path, look: Opener) -> None:
         title, what, where, begin, duration, *_ = seen.page.inner_text("#tip").splitlines()
         assert title == data["layers"][layer]
         place = "" if level < 0 else f", level {level}"
-        assert what == f"{data['phases'][phase]}, {data['kinds'][kind]}{place}"
+        assert what == data["names"][phase][kind] + place
+        if data["kinds"][kind] == "compute":
+            whose = {"backward": "activation gradients", "gradient": "weight gradients"}
+            name = data["phases"][phase]
+            assert what == f"compute, {whose.get(name, name)}"
         assert where == data["lanes"][lane]
         assert seconds(begin.removeprefix("start ")) == pytest.approx(start * 1e-12, rel=1e-8)
         assert seconds(duration.removeprefix("duration ")) == pytest.approx(

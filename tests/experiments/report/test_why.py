@@ -10,6 +10,7 @@ from experiments.cli import main
 from experiments.report.comparison import message, title
 from experiments.report.study import report, steps
 from experiments.studies.speedups import Comparison, Row
+from experiments.terms import duration
 from tests.experiments.pages import PLAIN, Parsed, study
 
 STEP = ["--array", "accpar-mixed-switch", "--batch", "64"]
@@ -46,7 +47,7 @@ BASE = {"data_parallel": [1.0, 1.0]}
             "On an-array no planner beats data parallelism: owt, the nearest, has 0.5 times its "
             "speed.",
         ),
-        (compared(**BASE), "On an-array a step under data parallelism takes 1 s."),
+        (compared(**BASE), "On an-array a step under data parallelism takes 1.000 s."),
     ],
 )
 def test_the_message_is_what_the_numbers_say(result: Comparison, words: str) -> None:
@@ -109,7 +110,8 @@ def test_why_and_what_helps_are_what_explain_says(
         [knob[key] for key in keys] for knob in data["twice_as_fast"]
     ]
     best = min(min(k["same_plan_s"], k["replanned_s"]) for k in data["twice_as_fast"])
-    assert any(f"twice as fast the step takes {best:.6g} s" in text for text in made.text("p"))
+    said = f"twice as fast the step takes {duration(best)}: "
+    assert any(said in text for text in made.text("p"))
 
 
 def test_the_strip_is_as_long_as_the_step(made: Parsed) -> None:
