@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Option:
 
     ``seconds`` are those of a micro-batch, ``end_s`` those of sums and updates, ``held`` the
     share of the memory that is full without a micro-batch, and ``kept`` what each adds.
-    ``send_s`` brings a micro-batch to a stage of each kind. Where its weights are used by the
+    ``send_s`` brings a micro-batch to a stage of each kind, ``near_s`` to one in its node. Where its weights are used by the
     last stage too, that one's gradients take ``tied_s`` from each kind.
     """
 
@@ -55,6 +55,7 @@ class Option:
     held: Floats
     kept: Floats
     send_s: Floats
+    near_s: float
     tied_s: Floats
 
 
@@ -71,13 +72,15 @@ Stages = tuple[Chosen, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageSearch:
-    """``devices`` of each kind, what stages there may be, and how many micro-batches.
+    """``devices`` of each kind in nodes of so many, what stages there may be, and micro-batches.
 
+    A stage that fits into a node does not straddle two, and no replica does.
     Where weights are ``tied``, the replicas of the first and of the last stage are multiples of
     each other.
     """
 
     devices: Sequence[int]
+    nodes: Sequence[int]
     options: Sequence[Option]
     micro_batches: int
     tied: bool = False
@@ -107,13 +110,19 @@ class StageSearch:
 
     def seconds(self, stages: Stages) -> float:
         """What these take; infinite where they do not fit."""
+        ends = self._ends(stages)
+        if ends is None:
+            return np.inf
         total_s = end_s = cycle_s = 0.0
         behind, many, after, uneven = 0, 0, -1, 0
         head, tail = (self.options[stages[k].option] for k in (0, -1))
-        for number, first, end in reversed(stages):
+        for (number, first, end), last in zip(reversed(stages), reversed(ends), strict=True):
             one = self.options[number]
             took_s = one.seconds[first, end]
-            total_s += took_s + (2 * one.send_s[after] if behind else 0.0)
+            near = after == one.kind and last % self.nodes[one.kind]
+            total_s += took_s
+            if behind:
+                total_s += 2 * (one.near_s if near else one.send_s[after])
             uneven += behind > 0 and self.options[number].replicas != next_replicas
             in_flight = (behind + one.replicas - 1) // one.replicas + 1
             in_flight = min(in_flight, self.micro_batches // one.replicas)
@@ -128,6 +137,17 @@ class StageSearch:
             end_s += _tied_s(head, tail)
         cycle_s *= 1 + UNEVEN * uneven
         return total_s + (self.micro_batches - many) * cycle_s + end_s
+
+    def _ends(self, stages: Stages) -> list[int] | None:
+        """Of each stage the device of its kind behind its last; None where one straddles nodes."""
+        taken, found = [0] * len(self.devices), []
+        for number, _, _ in stages:
+            one = self.options[number]
+            if straddles(taken[one.kind], one.tp, one.replicas, self.nodes[one.kind]):
+                return None
+            taken[one.kind] += one.tp * one.replicas
+            found.append(taken[one.kind])
+        return found
 
     def _moved(self, stages: Stages) -> Stages:
         """The same with layers moved to neighbours, one after the other, while that helps."""
@@ -158,6 +178,12 @@ class StageSearch:
             fullest = max(range(len(units)), key=lambda k: self.devices[k] // units[k])
             units[fullest] *= 2
         return units
+
+
+def straddles(first: Any, tp: Any, replicas: Any, node: Any) -> Any:
+    """Whether devices from a number on are in two nodes, though they, or a replica, fit in one."""
+    many = tp * replicas
+    return (first % node + many > node) & ((many <= node) | (first % tp > 0))
 
 
 def _tied_s(head: Option, tail: Option) -> float:
@@ -196,6 +222,8 @@ class _Table:
         self._kinds = np.array([one.kind for _, one, _ in fitting], dtype=np.int64)
         self._needs = np.array([many for _, _, many in fitting], dtype=np.int64)
         self._replicas = np.array([one.replicas for _, one, _ in fitting], dtype=np.int64)
+        self._unit, node = np.array(units)[self._kinds], np.array(search.nodes)[self._kinds]
+        self._shape = np.array([one.tp for _, one, _ in fitting]), self._replicas, node
         shape = (len(fitting), layers, layers)
         of = [one for _, one, _ in fitting]
         self._seconds, self._end_s, self._held, self._kept = (
@@ -203,6 +231,7 @@ class _Table:
             for what in ("seconds", "end_s", "held", "kept")
         )
         self._send_s = np.array([one.send_s for one in of])
+        self._near_s = np.array([one.near_s for one in of])
         self._tied_s = np.array([[_tied_s(one, other) for other in of] for one in of])
         limit = bound_s * (1 + 1e-9) * self._replicas
         self._seconds = np.where(
@@ -219,7 +248,8 @@ class _Table:
 
     def fill(self, used: Sequence[int]) -> None:
         """The best stages on so many devices, behind each layer."""
-        mine = np.flatnonzero(self._needs <= np.array(used)[self._kinds])
+        free = np.array(used)[self._kinds] - self._needs
+        mine = np.flatnonzero((free >= 0) & ~straddles(free * self._unit, *self._shape))
         if not len(mine):
             return
         here = int(self._strides @ np.array(used))
@@ -230,7 +260,10 @@ class _Table:
             return
         took_s, many = self._seconds[mine], self._replicas[mine][:, None]
         behind, kind = self._behind[before], self._kind[before]
-        sent_s = 2 * self._send_s[mine[:, None], kind] * (behind > 0)
+        near = (free * self._unit % self._shape[2])[mine, None] > 0
+        near = near & (kind == self._kinds[mine, None])
+        sent_s = np.where(near, self._near_s[mine, None], self._send_s[mine[:, None], kind])
+        sent_s = 2 * sent_s * (behind > 0)
         total_s = took_s + (self._total_s[before] + sent_s)[:, None, :]
         in_flight = np.minimum((behind + many - 1) // many + 1, self._search.micro_batches // many)
         fits = self._held[mine] + in_flight[:, None, :] * self._kept[mine] <= 1

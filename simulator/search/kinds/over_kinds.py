@@ -110,11 +110,11 @@ def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
     devices, many = [count for _, count in costs.array.group.kinds], batch // costs.micro_batch
     options, tied = costs.options(many), bool(costs.cut.ties)
     if costs.execution.update not in IN_PARTS:
-        yield StageSearch(devices, options, many, tied)
+        yield StageSearch(devices, costs.nodes, options, many, tied)
         return
     for alike in sorted({(one.tp, one.replicas) for one in options}):
         some = [one for one in options if (one.tp, one.replicas) == alike]
-        yield StageSearch(devices, some, many, tied)
+        yield StageSearch(devices, costs.nodes, some, many, tied)
 
 
 def _candidate(

@@ -38,7 +38,8 @@ class Piece(NamedTuple):
     """Seconds of a micro-batch and of the update; bytes held, and those that come and go.
 
     ``state``, ``gradients`` and ``weights`` are held all the time, ``kept`` from forward to
-    backward, and ``passing`` is what a pass needs besides. Gradients of weights that a later
+    backward, ``passing`` is what a pass needs besides, and ``sums`` are of gradients, once there
+    is a second micro-batch. Gradients of weights that a later
     piece uses too are ``tied``.
     """
 
@@ -49,6 +50,7 @@ class Piece(NamedTuple):
     weights: float
     kept: float
     passing: float
+    sums: float
     tied: float = 0.0
 
 
@@ -73,14 +75,19 @@ class StageCosts:
         """The network in its pieces."""
         return cut_into(self.network, pieces_of(self.network))
 
+    @property
+    def nodes(self) -> list[int]:
+        """Of each kind, how many devices are in a node."""
+        levels = self.array.topology.levels
+        inside = levels[0].members if levels else 0
+        return [min(count, inside or count) for _, count in self.array.group.kinds]
+
     @cached_property
     def widths(self) -> list[list[int]]:
         """Of each kind, the widths of tensor parallelism: within a node, of whole heads."""
         heads = gcd(*(node.groups for node in partition_graph(self.network) if node.computed))
-        levels = self.array.topology.levels
         found = []
-        for _, count in self.array.group.kinds:
-            most = min(count, levels[0].members or count if levels else count)
+        for most in self.nodes:
             powers = [1 << k for k in range(most.bit_length())]
             found.append([tp for tp in powers if tp == 1 or (heads and not heads % tp)])
         return found
@@ -92,10 +99,11 @@ class StageCosts:
             for tp in self.widths[kind]:
                 for many in replicas_of(count // tp, micro_batches):
                     if alike in (None, (tp, many)):
-                        found.append(self._option(kind, tp, many))
+                        found.append(self._option(kind, tp, many, once=many == micro_batches))
         return found
 
-    def _option(self, kind: int, tp: int, replicas: int) -> Option:
+    def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
+        """A stage, of which each replica has one micro-batch ``once``, or several."""
         pieces = self._pieces(kind, tp)
         parts, arithmetic = IN_PARTS.get(self.execution.update, 0), self.array.group.arithmetic
         (_, count), room = self.array.group.kinds[kind], self._room_bytes(kind)
@@ -104,6 +112,7 @@ class StageCosts:
                 each / (replicas if number < parts else 1)
                 for number, each in enumerate((one.state, one.gradients, one.weights))
             )
+            + (0.0 if once else one.sums)
             for one in pieces
         ]
         seconds = _spans([one.seconds for one in pieces])
@@ -123,7 +132,8 @@ class StageCosts:
             sums_s + update_s / (replicas if parts else 1),
             (_spans(held) + _most([one.passing for one in pieces])) / room,
             _spans([one.kept for one in pieces]) / room,
-            self._send_s(kind, tp * replicas, self._crossing_bytes),
+            self._send_s(kind, count - 1, self._crossing_bytes),
+            self._send_s(kind, min(1, count - 1), self._crossing_bytes)[kind],
             self._send_s(kind, count - 1, pieces[0].tied),
         )
 
@@ -164,17 +174,17 @@ class StageCosts:
             if task.operation.phase == Phase.UPDATE
         )
         state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
-        gradients = worker.gradient_bytes + sum(task.once for task in worker.template)
         kept, passing = _held(worker)
         seconds = run(program).iteration_s - update_ps / PICOSECONDS
         return Piece(
             seconds,
             update_ps / PICOSECONDS,
             state,
-            gradients,
+            worker.gradient_bytes,
             worker.weight_bytes,
             kept,
             passing,
+            sum(task.once for task in worker.template),
             sum(map(rules.tied_largest, tied)),
         )
 
