@@ -60,7 +60,7 @@ class NetworkOptions(TypedDict, total=False):
 class StageOptions(TypedDict, total=False):
     """Keywords of pipelines."""
 
-    stages: int
+    stages: int | str
     schedule: str
     micro_batches: int
     virtual: int
@@ -146,7 +146,7 @@ ABOUT = {
     "stack": "software profile, a name (accelarray list stacks) or a .toml file",
     "mode": '"training" (default) or "inference" (forward only)',
     "update": '"replicated", "sharded", "gradients", "weights" or "auto"; default: the plan\'s',
-    "stages": "pipeline stages, a number; default: no pipeline",
+    "stages": 'pipeline stages, a number, or "auto" (planner "search"); default: no pipeline',
     "schedule": 'pipeline schedule: "gpipe", "1f1b", "interleaved", ...',
     "micro_batches": "micro-batches of a step, a number (default 1)",
     "virtual": "stages on each place, a number (default 1)",

@@ -4,7 +4,8 @@ What a stage takes and holds is given (``Option``); here are the cuts, the kinds
 and how often each stage is there. Of a pipeline whose stages s have r_s replicas, which take
 a_s for a micro-batch and send it on in c_s, M micro-batches take about
 
-    S_0 + (M - r_b) g + e,   S_s = sum of a_j + 2 c_j from s on,   g = max of a_s / r_s, S_s / (r_s N_s)
+    S_0 + (M - r_b) g + e,   S_s = sum of a_j + 2 c_j from s on,
+    g = max of a_s / r_s and S_s / (r_s N_s)
 
 as at most N_s micro-batches are in flight at a replica (1F1B); b is the stage with the largest g,
 and e what sums and updates last longer than what is behind them. For each bound on g the program
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,8 @@ class Option:
 
     ``seconds`` are those of a micro-batch, ``end_s`` those of sums and updates, ``held`` the
     share of the memory that is full without a micro-batch, and ``kept`` what each adds.
-    ``send_s`` brings a micro-batch to a stage of each kind, ``near_s`` to one in its node. Where its weights are used by the
-    last stage too, that one's gradients take ``tied_s`` from each kind.
+    ``send_s`` brings a micro-batch to a stage of each kind, ``near_s`` to one in its node. Where
+    its weights are used by the last stage too, their gradients take ``tied_s`` from each kind.
     """
 
     kind: int
@@ -114,7 +115,7 @@ class StageSearch:
         if ends is None:
             return np.inf
         total_s = end_s = cycle_s = 0.0
-        behind, many, after, uneven = 0, 0, -1, 0
+        behind, many, after = 0, 0, -1
         head, tail = (self.options[stages[k].option] for k in (0, -1))
         for (number, first, end), last in zip(reversed(stages), reversed(ends), strict=True):
             one = self.options[number]
@@ -123,7 +124,6 @@ class StageSearch:
             total_s += took_s
             if behind:
                 total_s += 2 * (one.near_s if near else one.send_s[after])
-            uneven += behind > 0 and self.options[number].replicas != next_replicas
             in_flight = (behind + one.replicas - 1) // one.replicas + 1
             in_flight = min(in_flight, self.micro_batches // one.replicas)
             if one.held[first, end] + in_flight * one.kept[first, end] > 1:
@@ -132,10 +132,11 @@ class StageSearch:
             if cycle > cycle_s:
                 cycle_s, many = cycle, one.replicas
             end_s = max(one.end_s[first, end], end_s - BEHIND * took_s)
-            behind, after, next_replicas = behind + one.replicas, one.kind, one.replicas
+            behind, after = behind + one.replicas, one.kind
         if self.tied and len(stages) > 1:
             end_s += _tied_s(head, tail)
-        cycle_s *= 1 + UNEVEN * uneven
+        replicas = [self.options[one.option].replicas for one in stages]
+        cycle_s *= 1 + UNEVEN * sum(one != other for one, other in pairwise(replicas))
         return total_s + (self.micro_batches - many) * cycle_s + end_s
 
     def _ends(self, stages: Stages) -> list[int] | None:
@@ -171,13 +172,11 @@ class StageSearch:
 
     def _units(self) -> list[int]:
         """Devices of each kind that are taken together, so that there are not too many states."""
-        units = [1] * len(self.devices)
-        while np.prod([many // unit + 1 for many, unit in zip(self.devices, units, strict=True)]) > (
-            MOST_STATES
-        ):
-            fullest = max(range(len(units)), key=lambda k: self.devices[k] // units[k])
-            units[fullest] *= 2
-        return units
+        units = np.ones(len(self.devices), dtype=np.int64)
+        while np.prod(counts := np.array(self.devices) // units + 1) > MOST_STATES:
+            units[counts.argmax()] *= 2
+        found: list[int] = units.tolist()
+        return found
 
 
 def straddles(first: Any, tp: Any, replicas: Any, node: Any) -> Any:
@@ -225,18 +224,16 @@ class _Table:
         self._unit, node = np.array(units)[self._kinds], np.array(search.nodes)[self._kinds]
         self._shape = np.array([one.tp for _, one, _ in fitting]), self._replicas, node
         shape = (len(fitting), layers, layers)
-        of = [one for _, one, _ in fitting]
+        of, at = [one for _, one, _ in fitting], np.ix_(self._cuts, self._cuts)
         self._seconds, self._end_s, self._held, self._kept = (
-            np.array([getattr(one, what)[np.ix_(self._cuts, self._cuts)] for one in of]).reshape(shape)
+            np.array([getattr(one, what)[at] for one in of]).reshape(shape)
             for what in ("seconds", "end_s", "held", "kept")
         )
         self._send_s = np.array([one.send_s for one in of])
         self._near_s = np.array([one.near_s for one in of])
         self._tied_s = np.array([[_tied_s(one, other) for other in of] for one in of])
         limit = bound_s * (1 + 1e-9) * self._replicas
-        self._seconds = np.where(
-            self._seconds <= limit[:, None, None], self._seconds, np.inf
-        )
+        self._seconds = np.where(self._seconds <= limit[:, None, None], self._seconds, np.inf)
         self._strides = np.array([int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))])
         states = int(np.prod(sizes)), layers
         self._total_s, self._over_s = np.full(states, np.inf), np.zeros(states)

@@ -11,7 +11,7 @@ from hardware import Array
 from planners import Axes, Plan, PlanError, Staging
 from planners.axes.planner import planned_by_axes
 from planners.axes.stage_search import Stages, StageSearch
-from planners.cost.objective import TIME, Objective
+from planners.cost.objective import Objective
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.replay import run
@@ -85,16 +85,25 @@ def candidates(
             for costs in (plain, plain.split_by_positions())[: 1 + wide]:
                 for search in _searches(costs, batch):
                     for seconds, stages in search.best(NEAR * worth_s):
-                        worth_s = min(worth_s, seconds)
-                        found.append(_candidate(seconds, stages, search, costs))
+                        wide = any(search.options[one.option].tp > 1 for one in stages)
+                        if wide or not costs.by_positions:
+                            worth_s = min(worth_s, seconds)
+                            found.append(_candidate(seconds, stages, search, costs))
     found.sort(key=lambda one: one.seconds)
-    sorts, kept = Counter[tuple[bool, int, int, str]](), []
+    return list(_likeliest(found, NEAR * worth_s))
+
+
+def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate]:
+    """Those that are worth to be simulated, of each sort some, as far as that is affordable."""
+    sorts, kept, passes = Counter[tuple[bool, int, int, str]](), 0, 0
     for one in found:
+        if one.seconds > worth_s or kept == MOST or (kept >= LEAST and passes > MOST_PASSES):
+            return
         sort = one.alike, len(one.layers), one.micro_batch, one.recompute
         sorts[sort] += 1
-        if one.seconds < NEAR * worth_s and sorts[sort] <= OF_A_SORT:
-            kept.append(one)
-    return kept
+        if sorts[sort] <= OF_A_SORT:
+            kept, passes = kept + 1, passes + one.passes
+            yield one
 
 
 def _sizes(array: Array, batch: int) -> list[int]:
@@ -117,9 +126,7 @@ def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
         yield StageSearch(devices, costs.nodes, some, many, tied)
 
 
-def _candidate(
-    seconds: float, stages: Stages, search: StageSearch, costs: StageCosts
-) -> Candidate:
+def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: StageCosts) -> Candidate:
     group, options = costs.array.group, [search.options[one.option] for one in stages]
     replicas = [one.replicas for one in options]
     alike = len(set(replicas)) == 1
@@ -141,11 +148,8 @@ def stages_over_kinds(
     network: Network, array: Array, batch: int, objective: Objective, execution: Execution
 ) -> Plan:
     """The fastest of the candidates that fit; raises PlanError where none does."""
-    best, best_s, passes, why = None, inf, 0, ""
-    for number, one in enumerate(candidates(network, array, batch, execution)[:MOST]):
-        passes += one.passes
-        if best is not None and number >= LEAST and passes > MOST_PASSES:
-            break
+    best, best_s, why = None, inf, ""
+    for one in candidates(network, array, batch, execution):
         try:
             plan = _plan(one, network, array, batch, objective, execution)
             seconds = _simulated_s(network, plan, array, execution)

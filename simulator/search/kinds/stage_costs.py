@@ -94,13 +94,13 @@ class StageCosts:
 
     def options(self, micro_batches: int, alike: tuple[int, int] | None = None) -> list[Option]:
         """Stages of each kind, width and number of replicas (``alike``: of these two alone)."""
-        found = []
-        for kind, (_, count) in enumerate(self.array.group.kinds):
-            for tp in self.widths[kind]:
-                for many in replicas_of(count // tp, micro_batches):
-                    if alike in (None, (tp, many)):
-                        found.append(self._option(kind, tp, many, once=many == micro_batches))
-        return found
+        return [
+            self._option(kind, tp, many, once=many == micro_batches)
+            for kind, (_, count) in enumerate(self.array.group.kinds)
+            for tp in self.widths[kind]
+            for many in replicas_of(count // tp, micro_batches)
+            if alike in (None, (tp, many))
+        ]
 
     def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
         """A stage, of which each replica has one micro-batch ``once``, or several."""
@@ -116,6 +116,7 @@ class StageCosts:
             for one in pieces
         ]
         seconds = _spans([one.seconds for one in pieces])
+        seconds[np.tri(len(seconds), dtype=bool)] = inf
         gradients = [
             one.weights / arithmetic.weight_bytes * arithmetic.gradient_bytes for one in pieces
         ]
@@ -207,9 +208,7 @@ class StageCosts:
         """Of a micro-batch, what crosses the cut in the middle."""
         middle = len(self.cut.firsts) // 2
         elements = sum(
-            one.tensor.elements
-            for one in self.cut.crossings
-            if one.source < middle <= one.target
+            one.tensor.elements for one in self.cut.crossings if one.source < middle <= one.target
         )
         return self.micro_batch * elements * self.array.group.arithmetic.activation_bytes
 
@@ -272,9 +271,10 @@ def _held(worker: Worker) -> tuple[float, float]:
 
 
 def _spans(each: Sequence[float]) -> Floats:
-    """Sums of pieces by the first and the one behind the last; infinite where there are none."""
+    """Sums of pieces by the first and the one behind the last."""
     ends = np.concatenate([[0.0], np.cumsum(each)])
-    return _above(ends[None, :] - ends[:, None])
+    found: Floats = ends[None, :] - ends[:, None]
+    return found
 
 
 def _most(each: Sequence[float]) -> Floats:
@@ -282,8 +282,4 @@ def _most(each: Sequence[float]) -> Floats:
     found = np.zeros((len(each) + 1, len(each) + 1))
     for first in range(len(each)):
         found[first, first + 1 :] = np.maximum.accumulate(each[first:])
-    return _above(found)
-
-
-def _above(spans: Floats) -> Floats:
-    return np.where(np.triu(np.ones_like(spans), 1) > 0, spans, np.inf)
+    return found
