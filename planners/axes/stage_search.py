@@ -236,10 +236,11 @@ class _Table:
         self._seconds = np.where(self._seconds <= limit[:, None, None], self._seconds, np.inf)
         self._strides = np.array([int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))])
         states = int(np.prod(sizes)), layers
-        self._total_s, self._over_s = np.full(states, np.inf), np.zeros(states)
+        self._total_s = np.full(states, np.inf)
+        self._over_s, self._cycle_s = np.zeros(states), np.zeros(states)
         self._total_s[0, -1] = 0.0
-        self._behind, self._last, self._kind, self._next = (
-            np.zeros(states, dtype=np.int64) for _ in range(4)
+        self._behind, self._last, self._kind, self._next, self._slowest = (
+            np.zeros(states, dtype=np.int64) for _ in range(5)
         )
         self._from = np.full((*states, 2), -1, dtype=np.int64)
 
@@ -275,7 +276,10 @@ class _Table:
         if self._search.tied:
             tied_s = self._tied_s[mine[:, None], self._last[before]]
             over_s[:, 0, :] += np.where(behind > 0, tied_s, 0.0)
-        cost = np.where(fits, total_s + over_s, np.inf).transpose(1, 0, 2)
+        cycle_s = np.maximum(took_s, total_s / in_flight[:, None, :]) / many[:, None, :]
+        slower = cycle_s > self._cycle_s[before][:, None, :]
+        slowest = np.where(slower, many[:, None, :], self._slowest[before][:, None, :])
+        cost = np.where(fits, total_s + over_s - slowest * self._bound_s, np.inf).transpose(1, 0, 2)
         layers = cost.shape[0]
         flat = cost.reshape(layers, -1)
         which = flat.argmin(axis=1)
@@ -285,6 +289,10 @@ class _Table:
         rows, option, end = rows[good], option[good], end[good]
         self._total_s[here, rows] = total_s[option, rows, end]
         self._over_s[here, rows] = over_s[option, rows, end]
+        self._cycle_s[here, rows] = np.maximum(
+            cycle_s[option, rows, end], self._cycle_s[before[option], end]
+        )
+        self._slowest[here, rows] = slowest[option, rows, end]
         self._behind[here, rows] = behind[option, end] + many[option, 0]
         first = self._behind[before[option], end] == 0
         self._last[here, rows] = np.where(first, mine[option], self._last[before[option], end])
