@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -21,7 +22,7 @@ from planners.axes.stage_cuts import blocks_of
 from planners.axes.stage_devices import with_stages
 from simulator import Execution, OutOfMemoryError
 from simulator.cost.number_bytes import number_bytes
-from simulator.search.kinds.over_kinds import candidates
+from simulator.search.kinds.over_kinds import Candidate, candidates
 from simulator.search.updates import AUTO
 from workloads import Network, partition_graph
 from workloads.cache import once_for_each
@@ -155,11 +156,11 @@ class Fit:
     @cached_property
     def _staged(self) -> list[Choice]:
         """Stages on devices of each kind, where there are several."""
-        if len(self.array.group.kinds) == 1:
-            return []
         recompute = RECOMPUTE if "recompute" in self.varied else ()
-        array = self.execution.planned(self.array)
-        found = candidates(self.network, array, self.batch, self.execution, recompute)
+        array, found = self.execution.planned(self.array), list[Candidate]()
+        if len(array.group.kinds) > 1:
+            with suppress(PlanError):  # devices of several cores
+                found = candidates(self.network, array, self.batch, self.execution, recompute)
         return [
             Choice(
                 with_stages(one.staging).parallel or Axes(),

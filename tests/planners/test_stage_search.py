@@ -10,6 +10,7 @@ from planners.axes.stage_search import (
     BEHIND,
     UNEVEN,
     Chosen,
+    Floats,
     Option,
     Stages,
     StageSearch,
@@ -24,9 +25,10 @@ def option(kind: int, tp: int, replicas: int, rng: np.random.Generator, speed: f
     each = speed * rng.uniform(0.8, 1.2, LAYERS) / tp**0.9
     held, kept = 0.1 * np.ones(LAYERS) / tp, 0.06 * np.ones(LAYERS) / tp
 
-    def spans(one: np.ndarray) -> np.ndarray:
+    def spans(one: Floats) -> Floats:
         ends = np.concatenate([[0.0], np.cumsum(one)])
-        return ends[None, :] - ends[:, None]
+        found: Floats = ends[None, :] - ends[:, None]
+        return found
 
     seconds = spans(each)
     seconds[np.tri(LAYERS + 1, dtype=bool)] = np.inf
