@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from hardware.array import Group, Model
 from hardware.device import Arithmetic, ChipLinks, Device, Energy, Roofline
@@ -239,6 +239,7 @@ class ArrayNetworkTable(Table):
 class LevelTable(LinkTable):
     """One ``[[topology.levels]]``, innermost first (see ``hardware.topology.Tier``)."""
 
+    bandwidth: ByteRate = 0.0
     kind: Literal["switch", "ring", "torus", "mesh", "fully_connected", "cables"]
     members: Annotated[int, whole(2, 1 << 17)] = 0
     rails: Annotated[int, whole(0, 4096)] = 1
@@ -249,6 +250,12 @@ class LevelTable(LinkTable):
     cables: list[CableText] = Field(default=[], min_length=1, max_length=MOST_CABLES)
     copy_bytes_per_s: ByteRate = Field(default=0.0, alias="copy")
     protocols: list[ProtocolText] = Field(default=[], min_length=1, max_length=MOST_PROTOCOLS)
+
+    @model_validator(mode="after")
+    def _own_size(self) -> LevelTable:
+        if self.half_size and not self.bandwidth:
+            raise ValueError("half_size is of a bandwidth; write that too, or links.half_size")
+        return self
 
 
 class TopologyTable(Table):
@@ -433,7 +440,7 @@ def in_order(index: str) -> tuple[int, str]:
 
 
 def _tier(table: LevelTable, share: float) -> Tier:
-    bytes_per_s, latency_s = table.reached(share)
+    bytes_per_s, latency_s = table.reached(share) if table.bandwidth else (0.0, table.latency)
     return Tier(
         table.kind,
         table.members,
@@ -447,4 +454,5 @@ def _tier(table: LevelTable, share: float) -> Tier:
         cables=tuple(cable for some in table.cables for cable in some),
         copy_bytes_per_s=table.copy_bytes_per_s,
         protocols=tuple(table.protocols),
+        share=share * table.efficiency if not table.bandwidth else 1.0,
     )

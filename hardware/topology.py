@@ -43,7 +43,8 @@ class Tier:
 
     ``members`` units are joined by a ``kind``, each by ``rails`` ports with
     ``bytes_per_s`` in each direction (0 members: as many as there are; 0 rails:
-    a port for each of its nodes). A
+    a port for each of its nodes; 0 bytes: a ``share`` of what each kind of device has, its links
+    innermost, its network port further out). A
     switch with ``oversubscription`` carries so many times less than all its
     ports together. ``shape`` is that of a torus or mesh, which has else the
     sides of its ``dimensions`` that are nearest to each other. A switch that sums
@@ -55,7 +56,7 @@ class Tier:
 
     kind: str
     members: int
-    bytes_per_s: float
+    bytes_per_s: float = 0.0
     latency_s: float = 0.0
     rails: int = 1
     oversubscription: float = 1.0
@@ -65,6 +66,7 @@ class Tier:
     cables: tuple[tuple[int, int], ...] = ()
     copy_bytes_per_s: float = 0.0
     protocols: tuple[Protocol, ...] = ()
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
-from experiments.studies.pipelining import pipeline_fields
+from experiments.studies.pipelining import kinds_of, pipeline_fields
 from experiments.terms import duration
 from hardware import Device
 from planners import Objective, Plan, PlanError, Split, Staging, load_planner
@@ -296,9 +296,11 @@ def _sentences(
     names = [pipeline.layers(plan.nodes)[k] for k in slowest.stages]
     layers = ", ".join(f"{some[0]} to {some[-1]}" for some in names)
     number = " and ".join(map(str, slowest.stages))
+    kinds = kinds_of(timeline)
+    on = f", {kinds[slowest.rank, slowest.replica]}" if len({*kinds.values()}) > 1 else ""
     per = slowest.busy / PICOSECONDS
     yield (
-        f"Stage {number} ({layers}) is the slowest: it is busy for "
+        f"Stage {number} ({layers}{on}) is the slowest: it is busy for "
         f"{duration(per)} of {duration(timeline.makespan_s)}. "
         f"The bubble is {bubble(uses):.1%} of its work."
     )

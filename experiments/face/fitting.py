@@ -14,8 +14,9 @@ from experiments.pictures.plots import plot_fit
 from experiments.progress import working
 from experiments.results.error_band import ErrorBand, band_rows, banded, error_band
 from experiments.results.result import Result
+from experiments.studies.case import Case
 from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
-from experiments.studies.step_numbers import readable
+from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import duration
 from planners.errors import check_batch
 
@@ -59,6 +60,12 @@ class FitResult(Result):
     def _banded(self) -> dict[str, Any] | None:
         return banded(self.best, self.fits[0]["iteration_s"]) if self.best else None
 
+    @property
+    def bound_s(self) -> float:
+        """Of several kinds of devices, what no plan undercuts (seconds); else 0."""
+        several = len(self.asked.array.group.kinds) > 1
+        return least_of(self.best, 0.0)[0] if several and self.best else 0.0
+
     def title(self) -> str:
         """Network, array and batch."""
         asked = self.asked
@@ -75,6 +82,7 @@ class FitResult(Result):
             "varied": list(asked.varied),
             "combinations": self.every,
             "simulated": len(self.fits),
+            "lower_bound_s": self.bound_s or None,
             "error_band": self._banded(),
             "fits": self.fits,
             "others": self.others,
@@ -92,7 +100,7 @@ class FitResult(Result):
         """The fastest, and how many there were in all."""
         from rich.table import Table
 
-        best, every, rows = self.fits, self.every, self.found
+        best, every, rows, bound_s = self.fits, self.every, self.found, self.bound_s
         counts = why_not(rows)
         said = [
             f"{every:,} combinations: {len(best):,} simulated, "
@@ -103,12 +111,20 @@ class FitResult(Result):
         ]
         if not best:
             return [self.title(), *said]
-        kept = [name for name in COLUMNS if len({row[name] for row in best}) > 1]
+        names = ("plan", *COLUMNS[-3:]) if bound_s else COLUMNS
+        if bound_s:
+            best = [row | {"plan": _flags(row)} for row in best]
+            more = best[0]["iteration_s"] / bound_s - 1
+            said.append(
+                f"No plan takes less than {duration(bound_s)}: the step's work, spread over "
+                f"all devices without loss. The fastest takes {more:.1%} more."
+            )
+        kept = [name for name in names if name == "plan" or len({row[name] for row in best}) > 1]
         table = Table(title=self.title())
         tokens = best[0]["tokens_per_s_each"] is not None
         rate = "tokens/s per device" if tokens else "samples/s"
         for name in (*kept, "step time", rate, "MFU", "GiB"):
-            table.add_column(name.replace("_", " "), justify="right")
+            table.add_column(name.replace("_", " "), justify="left" if name == "plan" else "right")
         for row in best[:SHOWN]:
             cells = [
                 f"{row[name]}" + ("+sp" if name == "tp" and row["sp"] else "") for name in kept
@@ -123,6 +139,16 @@ class FitResult(Result):
         bands = band_rows(self._banded())
         band = [f"{name.capitalize()} of the fastest: {words}." for name, words in bands]
         return [table, *band, *said]
+
+
+def _flags(row: dict[str, Any]) -> str:
+    """A combination's axes, or its stages, as options."""
+    if not row["stage_hw"]:
+        names = ("dp", "tp", "cp", "pp", "vp", "ep")
+        said = [f"{name}={row[name]}" for name in names if row[name] > 1] + ["sp"] * row["sp"]
+        return f"--parallel {','.join(said) or 'dp=1'}"
+    axes = " --parallel sp" * row["sp"]
+    return f'--stage-hw "{row["stage_hw"]}" --stage-layers "{row["stage_layers"]}"{axes}'
 
 
 @explicit()

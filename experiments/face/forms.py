@@ -62,7 +62,7 @@ class NetworkOptions(TypedDict, total=False):
 class StageOptions(TypedDict, total=False):
     """Keywords of pipelines."""
 
-    stages: int
+    stages: int | str
     schedule: str
     micro_batches: int
     virtual: int

@@ -97,7 +97,12 @@ SPLIT = (
         "pipeline schedule: gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw",
         default="1f1b",
     ),
-    option("pipeline.stages", "P", "pipeline stages; --parallel pp=P says the same", default="1"),
+    option(
+        "pipeline.stages",
+        "P",
+        "pipeline stages; --parallel pp=P says the same; auto: planner search finds the best",
+        default="1",
+    ),
     option("pipeline.micro_batches", "M", "micro-batches of a batch", default="1"),
     option("pipeline.virtual", "V", "stages of each place; --parallel vp=V", default="1"),
     option("pipeline.cuts", "L1,L2", "layers that stages begin with", default="balanced by time"),

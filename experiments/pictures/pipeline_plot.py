@@ -41,6 +41,7 @@ def rows_of(plan: Plan, timeline: Timeline) -> list[Row]:
         return []
     layers = plan.pipeline.layers(plan.nodes)
     found: dict[tuple[int, int], Row] = {}
+    several = len({worker.device.name for worker in timeline.program.workers}) > 1
     for number, worker in enumerate(timeline.program.workers):
         mine = worker.rank_program
         if mine is None or (mine.rank, mine.replica) in found:
@@ -49,7 +50,8 @@ def rows_of(plan: Plan, timeline: Timeline) -> list[Row]:
         what = ", ".join("…".join(dict.fromkeys((layers[k][0], layers[k][-1]))) for k in stages)
         many = plan.pipeline.replicas[mine.rank]
         which = f" ({mine.replica + 1} of {many})" if many > 1 else ""
-        label = f"{', '.join(map(str, stages))}{which}: {what}"
+        on = f", {worker.device.name}" if several else ""
+        label = f"{', '.join(map(str, stages))}{which}{on}: {what}"
         found[mine.rank, mine.replica] = Row(label, list(passes(timeline, number)))
     return [found[key] for key in sorted(found)][:MOST_ROWS]
 

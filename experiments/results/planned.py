@@ -129,14 +129,18 @@ def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | st
     size = plan.batch // many
     yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} samples"
     table = Table()
-    for name in ("stage", "layers", "accelerators", "replicas"):
+    several = len(array.group.kinds) > 1
+    for name in ("stage", "layers", *("kind",) * several, "accelerators", "replicas"):
         table.add_column(name, justify="left" if name == "layers" else "right")
     for k, (stage, names) in enumerate(zip(pipeline.stages, layers, strict=True)):
         place = pipeline.places[stage.place]
         ranges = place.ranges if place.parts else ((place.first, place.count),)
         where = ", ".join(f"{one}" + f"-{one + n - 1}" * (n > 1) for one, n in ranges)
         said = "…".join(dict.fromkeys((names[0], names[-1]))) + ", recomputed" * stage.recompute
-        table.add_row(str(k), said, where, str(place.replicas))
+        groups = [array.part(*one).group for one in place.ranges]
+        kinds = dict.fromkeys(device.name for group in groups for device, _ in group.kinds)
+        on = [" + ".join(kinds)] if several else []
+        table.add_row(str(k), said, *on, where, str(place.replicas))
     yield table
     for k, stage in enumerate(pipeline.stages):
         place = pipeline.places[stage.place]

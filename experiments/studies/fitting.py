@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import gcd
 from typing import Any
@@ -17,8 +19,10 @@ from hardware import Array
 from planners import AXES, Axes, PlanError, Update
 from planners.axes.node_types import experts
 from planners.axes.stage_cuts import blocks_of
+from planners.axes.stage_devices import with_stages
 from simulator import Execution, OutOfMemoryError
 from simulator.cost.number_bytes import number_bytes
+from simulator.search.kinds.over_kinds import Candidate, candidates
 from simulator.search.updates import AUTO
 from workloads import Network, partition_graph
 from workloads.cache import once_for_each
@@ -47,6 +51,10 @@ class Choice:
     micro_batch: int
     recompute: str = "none"
     update: str = ""
+    stage_hw: str = ""
+    layers: tuple[int, ...] = ()
+    cuts: tuple[str, ...] = ()
+    """Of stages on devices of their own: where they are, and the layers that they begin with."""
 
     def of(self, execution: Execution) -> Execution:
         """The execution model with it; what does not fit in memory is not run."""
@@ -55,6 +63,8 @@ class Choice:
             "micro_batch": str(self.micro_batch or ""),
             "recompute": self.recompute,
             "update": self.update,
+            "stage_hw": self.stage_hw,
+            "cuts": ",".join(self.cuts),
         }
         asked = {key: text for key, text in words.items() if text not in ("", "none")}
         if self.update == Update.REPLICATED:  # as where nothing is said
@@ -65,14 +75,19 @@ class Choice:
     def fields(self) -> dict[str, Any]:
         """Its values, by name."""
         names = ("dp", "tp", "sp", "cp", "pp", "vp", "ep")
-        return {name: getattr(self.axes, name) for name in names} | {
+        each = {name: getattr(self.axes, name) for name in names}
+        if self.stage_hw:  # which says them
+            each |= {"dp": None, "tp": None}
+        return each | {
+            "stage_hw": self.stage_hw,
+            "stage_layers": ";".join(map(str, self.layers)),
             "micro_batch": self.micro_batch,
             "recompute": self.recompute,
             "update": self.update or str(Update.REPLICATED),
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fit:
     """What is asked: a network on an array, and which axes and options are varied."""
 
@@ -94,12 +109,16 @@ class Fit:
         return {
             choice: self.case(choice)
             for choice in self.choices()
-            if self.state_bytes(choice) <= self.capacity_bytes and choice.recompute == RECOMPUTE[0]
+            if choice.stage_hw
+            or (
+                self.state_bytes(choice) <= self.capacity_bytes and choice.recompute == RECOMPUTE[0]
+            )
         }
 
     def case(self, choice: Choice) -> Case:
         """A combination as a step."""
-        if choice.axes.pp == 1 and choice.micro_batch == self.batch // choice.axes.dp:
+        axes, own = choice.axes, choice.stage_hw
+        if not own and axes.pp == 1 and choice.micro_batch == self.batch // axes.dp:
             choice = replace(choice, micro_batch=0)  # a step without micro-batches
         execution = choice.of(self.execution)
         return Case(self.network, AXES, self.array, self.batch, execution=execution)
@@ -112,6 +131,8 @@ class Fit:
         ones is not tried. Samples 1 fit as they are, 2 do not but recomputed, selectively:
         4 are tried selectively first.
         """
+        if choice.stage_hw:
+            return {}
         if outputs["out_of_memory"]:
             place = RECOMPUTE.index(choice.recompute) + 1
             last = place == len(RECOMPUTE) or "recompute" not in self.varied
@@ -127,12 +148,34 @@ class Fit:
         return self.batch // (choice.axes.dp * choice.micro_batch) * choice.axes.pp
 
     def choices(self) -> Iterator[Choice]:
-        """Every legal combination of powers of two."""
+        """Every legal combination of powers of two, and of several kinds the likeliest stages."""
         recompute = RECOMPUTE if "recompute" in self.varied else RECOMPUTE[:1]
         for axes in self._axes():
             sizes = self._micro_batches(axes)
             for size, again, how in product(sizes, recompute, self._updates(axes)):
                 yield Choice(axes, size, again, how)
+        yield from self._staged
+
+    @cached_property
+    def _staged(self) -> list[Choice]:
+        """Stages on devices of each kind, where there are several."""
+        recompute = RECOMPUTE if "recompute" in self.varied else ()
+        array, found = self.execution.planned(self.array), list[Candidate]()
+        if len(array.group.kinds) > 1:
+            with suppress(PlanError):  # devices of several cores
+                found = candidates(self.network, array, self.batch, self.execution, recompute)
+        return [
+            Choice(
+                with_stages(one.staging).parallel or Axes(),
+                one.micro_batch,
+                one.recompute,
+                self.execution.update,
+                one.stage_hw,
+                one.layers,
+                one.cuts,
+            )
+            for one in found
+        ]
 
     def _micro_batches(self, axes: Axes) -> list[int]:
         """Samples of a micro-batch in each of dp ways: powers of two that divide what it has.

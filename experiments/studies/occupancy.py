@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from hardware import Wires
 from simulator import DeviceMemory
 from simulator.engine.operations import CLASSES, readable
 
@@ -23,8 +24,15 @@ def occupancy(timeline: Timeline) -> dict[str, Any]:
     return {
         "peak_memory_bytes": max(device.peak_bytes for device in timeline.memory),
         "cores_over_memory": sum(device.cores_over for device in timeline.memory),
-        "idle_cores": timeline.idle_cores,
+        "idle_cores": idle_cores(timeline),
     }
+
+
+def idle_cores(timeline: Timeline) -> int:
+    """Cores that computed nothing, those in no stage among them."""
+    wires = timeline.program.wires
+    left = wires.cores - timeline.cores if isinstance(wires, Wires) else 0
+    return timeline.idle_cores + left
 
 
 def memory_fields(timeline: Timeline) -> dict[str, Any]:

@@ -114,7 +114,9 @@ def check_axes(planners: Iterable[str | Planner], given: Iterable[str]) -> None:
 
 def _staged(staging: Staging, name: str, text: str) -> Staging:
     value: Any = text
-    if name in NUMBERS:
+    if (name, text) == ("stages", "auto"):
+        value = 0
+    elif name in NUMBERS:
         value = _number(name, text)
     elif name == "vertical_sync":
         value = text == "yes"

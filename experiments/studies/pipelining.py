@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.terms import duration
@@ -27,7 +27,7 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
     if plan.pipeline is None:
         return {}
     uses, pipeline, period = stage_uses(timeline), plan.pipeline, timeline.period
-    names = pipeline.layers(plan.nodes)
+    names, kinds = pipeline.layers(plan.nodes), kinds_of(timeline)
     return {
         "pipeline": {
             "schedule": "forward" if is_forward(timeline) else pipeline.schedule,
@@ -38,9 +38,15 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
             "run_s": timeline.makespan_s,
             "period_s": period.micro_batch_ps / PICOSECONDS if period else None,
             "warm_up": period.warm_up if period else None,
-            "stages": [_fields(use, pipeline, names) for use in uses],
+            "stages": [_fields(use, pipeline, names, kinds) for use in uses],
         }
     }
+
+
+def kinds_of(timeline: Timeline) -> dict[tuple[int, int], str]:
+    """The devices of each replica of each place."""
+    ranked = ((worker, worker.rank_program) for worker in timeline.program.workers)
+    return {(one.rank, one.replica): worker.device.name for worker, one in ranked if one}
 
 
 def is_forward(timeline: Timeline) -> bool:
@@ -48,10 +54,16 @@ def is_forward(timeline: Timeline) -> bool:
     return all(operation.phase == Phase.FORWARD for operation in timeline.operations)
 
 
-def _fields(use: StageUse, pipeline: Pipeline, names: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _fields(
+    use: StageUse,
+    pipeline: Pipeline,
+    names: Sequence[Sequence[str]],
+    kinds: Mapping[tuple[int, int], str],
+) -> dict[str, Any]:
     return {
         "stages": list(use.stages),
         "layers": [[names[k][0], names[k][-1]] for k in use.stages],
+        "kind": kinds[use.rank, use.replica],
         "replica": use.replica,
         "replicas": pipeline.replicas[use.rank],
         "accelerators": pipeline.places[use.rank].replica(use.replica)[1],
@@ -74,9 +86,12 @@ def pipeline_table(found: dict[str, Any]) -> Table:
     from rich.table import Table
 
     table = Table(title=f"{found['schedule']}: bubble {bubble_in_words(found)}")
-    for name in ("stage", "layers", "devices", "busy", "idle", "in flight", "versions"):
+    rows = found["stages"]
+    several = len({row["kind"] for row in rows}) > 1
+    kind = ("kind",) * several
+    for name in ("stage", "layers", *kind, "devices", "busy", "idle", "in flight", "versions"):
         table.add_column(name, justify="left" if name == "layers" else "right")
-    for row in found["stages"]:
+    for row in rows:
         if row["replica"]:
             continue
         busy = row["computing_s"] + row["exposed_s"]
@@ -86,6 +101,7 @@ def pipeline_table(found: dict[str, Any]) -> Table:
         table.add_row(
             ", ".join(map(str, row["stages"])),
             ", ".join(layers),
+            *(_kinds(rows, row["stages"]),) * several,
             many or f"{row['accelerators']}",
             f"{busy / whole:.1%}",
             f"{row['waiting_s'] / whole:.1%}",
@@ -93,6 +109,12 @@ def pipeline_table(found: dict[str, Any]) -> Table:
             str(row["versions"]),
         )
     return table
+
+
+def _kinds(rows: Sequence[dict[str, Any]], stages: Sequence[int]) -> str:
+    """Of all replicas of a place."""
+    names = [row["kind"] for row in rows if row["stages"] == stages]
+    return " + ".join(dict.fromkeys(names))
 
 
 def in_words(found: dict[str, Any]) -> list[str]:

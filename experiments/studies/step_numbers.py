@@ -16,7 +16,7 @@ from planners import Plan
 from planners.axes.node_types import experts
 from planners.order import Kind, Phase
 from simulator import PICOSECONDS, Timeline
-from simulator.search.bounds import StepBound, is_layout, step_bound
+from simulator.search.bounds import EVERY_PLAN, StepBound, is_layout, step_bound, work_bound_s
 from simulator.search.stages import stages_bound
 from workloads import Node, partition_graph
 
@@ -245,10 +245,19 @@ def bound_fields(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     The gap is a fraction of the bound. All are None where no bound is known; where none
     is near (``NEAR``) what it covers says so.
     """
+    if case.execution.staging and case.execution.staging.is_open:
+        return dict(zip(FIELDS, least_of(case, timeline.iteration_s), strict=True))
     if plan.pipeline is not None:
         return _fields(stages_bound(timeline), timeline.iteration_s)
     layout = layout_of(case, plan)
     return fields_of(case, timeline.iteration_s, layout=layout, bucket_bytes=plan.bucket_bytes)
+
+
+def least_of(case: Case, iteration_s: float) -> tuple[float, str, float]:
+    """The least that any plan takes (s), what that is of, and how far a step lies above it."""
+    step = (case.network, case.execution.planned(case.array), case.batch, case.execution)
+    bound = StepBound(work_bound_s(*step), EVERY_PLAN)
+    return bound.seconds, bound.covers, bound.gap(iteration_s)
 
 
 def layout_of(case: Case, plan: Plan) -> bool | None:

@@ -34,13 +34,14 @@ class Nodes:
     """What a topology joins: so many boards or chips, as a group that the bisection halves.
 
     ``ports`` (B/s) and ``latency_s`` are each node's, ``name`` is what one is
-    called when its number is left out.
+    called when its number is left out. ``network`` (B/s, s) is the port of each out of its node.
     """
 
     group: Group
     ports: Floats
     latency_s: Floats
     name: str
+    network: tuple[float, float] = (0.0, 0.0)
 
     def label(self, node: int) -> str:
         """The name of one node, as "board3"."""

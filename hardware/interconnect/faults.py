@@ -89,6 +89,12 @@ def _level_faults(topology: Topology, group: Group) -> Iterator[tuple[str, str]]
             yield f"topology.{key}", f"every level has its own; write topology.levels.0.{key}"
     for number, tier in enumerate(topology.levels):
         yield from _tier_faults(f"topology.levels.{number}", tier)
+        if not tier.bytes_per_s and topology.joins == "boards":
+            yield f"topology.levels.{number}.bandwidth", 'is missing; or take joins = "chips"'
+    if topology.levels[0].bytes_per_s == 0 and topology.joins == "chips":
+        for device, _ in group.kinds:
+            if device.links is None:
+                yield "topology.levels.0.bandwidth", f"is missing: {device.name} has no links"
     if any(not tier.members for tier in topology.levels[:-1]):
         number = next(i for i, tier in enumerate(topology.levels) if not tier.members)
         yield (

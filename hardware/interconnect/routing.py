@@ -134,12 +134,13 @@ class Wires:
         device, count = self.array.group.kinds[kind]
         chips, links, topology = count * device.chips, device.links, self.topology
         bytes_per_s = links.bytes_per_s if links else topology.bytes_per_s or 0.0
-        if links and not topology.levels and DESIGNS[topology.kind].whole_ports:
+        if links and (topology.levels or DESIGNS[topology.kind].whole_ports):
             bytes_per_s *= links.per_chip
         ports = np.full(chips, bytes_per_s)
         latency_s = np.full(chips, links.latency_s if links else 0.0)
         group, name = Group(((device, chips),)), f"{self._kind_name(kind)}chip"
-        return Nodes(group, ports, latency_s, name)
+        network = device.network_bytes_per_s, device.network_latency_s
+        return Nodes(group, ports, latency_s, name, network)
 
     def _kind_name(self, kind: int) -> str:
         """What tells the chips of a kind from those of others."""

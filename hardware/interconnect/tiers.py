@@ -36,6 +36,11 @@ def tiers_of(topology: Topology, nodes: Nodes) -> Iterator[Joined]:
         unit = below * tier.members
         port = numbers // below * tier.rails + numbers % below * tier.rails // below
         name = nodes.name if below == 1 else f"tier {number} port"
+        if not tier.bytes_per_s:  # what this kind of device has
+            own = (nodes.ports[0], nodes.latency_s[0]) if below == 1 else nodes.network
+            tier = replace(
+                tier, bytes_per_s=tier.share * own[0], latency_s=tier.latency_s or own[1]
+            )
         yield Joined(_fabric(tier, count // unit, name), numbers // unit, port)
         below = unit
 

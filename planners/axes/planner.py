@@ -104,7 +104,8 @@ class _Planning:
         many = self._micro_batches(batch)
         names = tuple(node.name for node in self._graph)
         made = Plan(AXES, self._network.name, batch, self._objective.name, names, None)
-        if many == self._axes.pp * self._axes.vp == 1 and not self._apart:
+        everywhere = self._places[0].count == self._array.group.size
+        if many == self._axes.pp * self._axes.vp == 1 and not self._apart and everywhere:
             return self._split(made, self._network, self._array)
         found = cut_into(self._network, self._firsts())
         size, alike = micro_batch(batch, many), first_alike(found)

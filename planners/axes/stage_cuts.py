@@ -63,7 +63,7 @@ def blocks_of(graph: Graph) -> Blocks:
     Stretches between cuts that one tensor crosses are told apart by their nodes: the
     halves of a transformer's block (attention, feed-forward) alternate, so its period is two.
     """
-    cuts = _single_crossings(graph)
+    cuts = single_crossings(graph)
     ends = [*cuts[1:], len(graph)]
     signs = [_signature(graph, *stretch) for stretch in zip(cuts, ends, strict=True)]
     best, most = range(0), 0
@@ -95,7 +95,7 @@ def _with_neighbours(blocks: range, signs: Sequence[Hashable]) -> range:
     return range(first, behind, period)
 
 
-def _single_crossings(graph: Graph) -> list[int]:
+def single_crossings(graph: Graph) -> list[int]:
     """Nodes in front of which a cut is crossed by the tensors of one node alone; 0 is the first."""
     last = [*range(len(graph))]
     for v, node in enumerate(graph):

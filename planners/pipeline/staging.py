@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class Staging:
     """What is asked of a pipeline, beside the planner of its stages.
 
-    ``stages`` places with ``virtual`` stages each; without a ``schedule`` it is 1f1b,
-    or interleaved with several stages a place. ``cuts`` are the first layers
-    of all stages but the first, by name (none: the slowest stage is as fast as may be).
+    ``stages`` places (0: as many as the planner finds best) with ``virtual`` stages each; without
+    a ``schedule`` it is 1f1b, or interleaved with several stages a place. ``cuts`` are the first
+    layers of all stages but the first, by name (none: the slowest stage is as fast as may be).
     ``recompute`` is "all", or numbers of stages, which do forward again as a whole. The
     rest is as in ``Pipeline``. With axes (``parallel``, in an ``axis_order`` on the machine,
     innermost first) planner "axes" makes the stages, of micro-batches with ``micro_batch``
@@ -49,6 +49,11 @@ class Staging:
     micro_batch: int = 0
     stage_hw: str = ""
     stage_layers: tuple[int, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the planner chooses stages, and on which devices they are."""
+        return not self.stages
 
     @property
     def usual_schedule(self) -> str:
@@ -95,7 +100,7 @@ class Staging:
         return ", ".join(words)
 
     def _stages_in_words(self) -> list[str]:
-        words = [f"{self.stages} stage{'s' * (self.stages > 1)}"]
+        words = ["stages auto" if self.is_open else f"{self.stages} stage{'s' * (self.stages > 1)}"]
         words += [f"{self.virtual} a place"] * (self.virtual > 1)
         words.append(self.usual_schedule)
         words.append(f"{self.micro_batches} micro-batch{'es' * (self.micro_batches > 1)}")

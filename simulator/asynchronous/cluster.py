@@ -258,7 +258,7 @@ def _beside(places: list[Ints], workers: int, servers: int) -> list[Ints]:
 def _port(array: Array, device: Device) -> tuple[float, float]:
     """Bandwidth and latency of a board's port."""
     topology = array.topology
-    if topology.levels:
+    if topology.levels and topology.levels[0].bytes_per_s:
         tier = topology.levels[0]
         return tier.bytes_per_s * tier.rails, tier.latency_s
     bytes_per_s, latency_s = topology.bytes_per_s, topology.latency_s

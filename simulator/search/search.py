@@ -61,11 +61,16 @@ def search(
     of its own; each with its updates as ``execution.update`` asks, as gradients arrive or,
     where that may take longer, in either order, unless ``execution`` says which. The best also
     have buckets of other sizes, unless ``execution`` says one. With strict memory only what
-    fits counts, if anything does.
+    fits counts, if anything does. Where the ``execution`` leaves stages open, it is the best
+    pipeline over kinds of devices instead (``stages_over_kinds``).
     """
     check_batch(batch)
     if execution is None:
         execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
+    if execution.staging and execution.staging.is_open:
+        from simulator.search.kinds.over_kinds import stages_over_kinds
+
+        return replace(stages_over_kinds(network, array, batch, objective, execution), planner=NAME)
     trained = execution.model == "deployed" and not execution.inference
     judge = Judge(network, array, execution, orders=trained and not execution.update_order)
     if execution.model == "deployed":  # before the others, of which a good one rules most out

@@ -139,7 +139,7 @@ class Prices:
         at: dict[Mesh, float] = {}
         for exchange in (exchange for item in items for exchange in self._rules.exchanges(item)):
             where = exchange.part
-            at[where] = at.get(where, 0.0) + alone_s(self._rules, self._rules.carry(exchange))
+            at[where] = at.get(where, 0.0) + alone_s(self._rules.wires, self._rules.carry(exchange))
         return max(
             math.fsum(at.get(one, 0.0) for one in above) + self._update_s(part, v)
             for part, above in self._lowest

@@ -9,6 +9,7 @@ import pytest
 
 from hardware import (
     Arithmetic,
+    SpecError,
     Topology,
     Wires,
     catalog_models,
@@ -184,3 +185,42 @@ def test_the_papers_arrays() -> None:
     mixed = load_array("accpar-mixed").group
     assert (mixed.size, mixed.cores) == (256, 2048)
     assert [half.kinds[0][0].name for half in mixed.halves()] == ["accpar-tpu-v2", "accpar-tpu-v3"]
+
+
+def test_unlike_nodes_have_their_own_links_and_ports() -> None:
+    """By data sheets: NVLink 2, four of its links, PCI Express 3.0, and a quarter of a port."""
+    array = load_array("mixed-v100-t4")
+    assert [(device.name, count) for device, count in array.group.kinds] == [
+        ("v100-16", 12),
+        ("t4", 4),
+    ]
+    wires = Wires(array)
+    pairs = {(0, 3): 100e9, (0, 4): 10e9 / 8 / 4, (12, 15): 16e9, (0, 12): 10e9 / 8 / 4}
+    for (source, target), bytes_per_s in pairs.items():
+        assert wires.bandwidth[list(wires.route(source, target))].min() == bytes_per_s
+    newer = Wires(load_array("mixed-a100-h100"))
+    assert newer.bandwidth[newer.route(0, 7)[0]] == pytest.approx(0.785 * 300e9)
+    assert newer.bandwidth[newer.route(16, 23)[0]] == pytest.approx(0.812 * 450e9)
+    assert newer.bandwidth[newer.route(0, 8)[0]] == 25e9
+    assert newer.bandwidth[newer.route(16, 24)[0]] == 50e9
+
+
+def test_own_links_are_as_fast_as_the_same_written_down() -> None:
+    own = ["topology.levels.0.efficiency=0.5", "devices.0.links.latency=3 us"]
+    written = ["topology.levels.0.bandwidth=50 GB/s", "topology.levels.0.latency=3 us"]
+    one, other = (Wires(load_array("mixed-v100-t4", changes)) for changes in (own, written))
+    first = slice(one.subnets[1].links.start, one.subnets[1].links.stop)
+    assert one.bandwidth[first].tolist() == other.bandwidth[first].tolist()
+    assert one.latency_s[first].tolist() == other.latency_s[first].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("topology.joins=boards", "topology.levels.0.bandwidth: is missing"),
+        ("topology.levels.0.half_size=1 MB", "half_size is of a bandwidth"),
+    ],
+)
+def test_own_links_that_cannot_be(change: str, fault: str) -> None:
+    with pytest.raises(SpecError, match=fault):
+        load_array("mixed-v100-t4", [change])

@@ -38,7 +38,7 @@ def slow_share(timeline: Timeline, array: Array) -> float | None:
     slowest = min((device for device, _ in array.group.kinds), key=_speed)
     work = timeline.flops_by_device()
     total = math.fsum(work.values())
-    return work[slowest] / total if total else 0.0
+    return work.get(slowest, 0.0) / total if total else 0.0
 
 
 def _speed(device: Device) -> tuple[float, float]:

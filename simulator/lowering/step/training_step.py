@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hardware import Wires
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from simulator.collectives.symmetry import byte_s, links_of
@@ -37,12 +38,12 @@ def training_step(rules: Rules, *, memory: bool = True) -> Program:
     return writer.program(held)
 
 
-def alone_s(rules: Rules, operation: Operation) -> float:
+def alone_s(wires: Wires | None, operation: Operation) -> float:
     """An exchange when nobody else uses its links."""
-    if rules.wires is None or not operation.jobs:
+    if wires is None or not operation.jobs:
         return operation.duration_ps / PICOSECONDS
     return math.fsum(
-        byte_s(job.load, rules.wires) * job.flow_bytes + job.latency_s for job in operation.jobs
+        byte_s(job.load, wires) * job.flow_bytes + job.latency_s for job in operation.jobs
     )
 
 
@@ -211,7 +212,7 @@ class Writer:
         if operation.phase not in (Phase.FORWARD, Phase.BACKWARD):
             return
         waiting = [one for one in takers if one.device.roofline.host_layer_s]
-        took_ps = round(alone_s(self.rules, operation) * PICOSECONDS) if waiting else 0
+        took_ps = round(alone_s(self.rules.wires, operation) * PICOSECONDS) if waiting else 0
         for program in waiting:
             self._since[program, operation.phase is Phase.FORWARD] += took_ps
 

@@ -59,7 +59,7 @@ def test_a_plan_from_a_file_is_the_same_step(tmp_path: Path) -> None:
     for other in ({"planner": "accpar"}, {"parallel": "dp=8"}):
         with pytest.raises(UsageError, match="plan is a whole plan: leave out"):
             accelarray.simulate("lenet", **kept | other)
-    with pytest.raises(PlanError, match="absent.json"):
+    with pytest.raises(PlanError, match=r"absent.json"):
         accelarray.simulate("lenet", plan="absent.json")
 
 

@@ -1,0 +1,187 @@
+"""The pipeline over kinds of devices whose simulated step is shortest, of the likeliest ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from hardware import Array
+from planners import Axes, Plan, PlanError, Staging
+from planners.axes.planner import planned_by_axes
+from planners.axes.stage_search import Stages, StageSearch
+from planners.cost.objective import Objective
+from simulator.collectives.algorithms import CollectiveError
+from simulator.engine.errors import OutOfMemoryError
+from simulator.engine.replay import run
+from simulator.lowering.execution import Execution
+from simulator.lowering.models import MODELS, rules_of
+from simulator.lowering.pipeline.program import pipelined
+from simulator.lowering.step.training_step import training_step
+from simulator.search.kinds.stage_costs import IN_PARTS, StageCosts
+from simulator.search.updates import with_updates
+from workloads import Network, partition_graph
+
+NEAR = 1.25
+"""Candidates are expected to take less than so many times the best one."""
+OF_A_SORT = 4
+"""Of so many stages and micro-batches of one size, the best candidates count."""
+LEAST, MOST, MOST_PASSES = 4, 48, 3000
+"""Candidates that are simulated, and passes of pieces that simulating them goes through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Stages on devices of their own, and what they are expected to take."""
+
+    seconds: float
+    stage_hw: str
+    layers: tuple[int, ...]
+    cuts: tuple[str, ...]
+    micro_batch: int
+    by_positions: bool
+    recompute: str
+    alike: bool
+    """Whether all stages have as many replicas."""
+    passes: int
+
+    @property
+    def staging(self) -> Staging:
+        """What is asked of the pipeline."""
+        return Staging(
+            parallel=Axes(sp=self.by_positions),
+            stage_hw=self.stage_hw,
+            cuts=self.cuts,
+            micro_batch=self.micro_batch,
+        )
+
+
+def candidates(
+    network: Network,
+    array: Array,
+    batch: int,
+    execution: Execution,
+    recompute: Sequence[str] = (),
+) -> list[Candidate]:
+    """The likeliest, the shortest first; ``array`` is as the execution model plans for it.
+
+    ``recompute`` are ways to compute again what forward made (none: as the execution has it).
+    Raises PlanError for arrays whose kinds cannot be told apart.
+    """
+    group = array.group
+    if execution.model != "deployed" or group.size != group.units:
+        raise PlanError("stages=auto is for the deployed model, and devices of one core each")
+    if len({device.name for device, _ in group.kinds}) < len(group.kinds):
+        raise PlanError(f"stages=auto: two kinds of {array.name!r} have one name; give it another")
+    found, worth_s = list[Candidate](), inf
+    for how in recompute or (execution.recompute,):
+        own = replace(execution, recompute=how)
+        for size in _sizes(array, batch):
+            plain = StageCosts(network, array, own, size)
+            if min(search.least_s for search in _searches(plain, batch)) > NEAR * worth_s:
+                break  # smaller micro-batches take longer still
+            wide = max(map(len, plain.widths)) > 1
+            for costs in (plain, plain.split_by_positions())[: 1 + wide]:
+                for search in _searches(costs, batch):
+                    for seconds, stages in search.best(NEAR * worth_s):
+                        wide = any(search.options[one.option].tp > 1 for one in stages)
+                        if wide or not costs.by_positions:
+                            worth_s = min(worth_s, seconds)
+                            found.append(_candidate(seconds, stages, search, costs))
+    found.sort(key=lambda one: one.seconds)
+    return list(_likeliest(found, NEAR * worth_s))
+
+
+def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate]:
+    """Those that are worth to be simulated, of each sort some, as far as that is affordable."""
+    sorts, kept, passes = Counter[tuple[bool, int, int, str]](), 0, 0
+    for one in found:
+        if one.seconds > worth_s or kept == MOST or (kept >= LEAST and passes > MOST_PASSES):
+            return
+        sort = one.alike, len(one.layers), one.micro_batch, one.recompute
+        sorts[sort] += 1
+        if sorts[sort] <= OF_A_SORT:
+            kept, passes = kept + 1, passes + one.passes
+            yield one
+
+
+def _sizes(array: Array, batch: int) -> list[int]:
+    """Samples of a micro-batch, the most first: powers of two, and what each device may have."""
+    powers = {1 << k for k in range(batch.bit_length())}
+    shares = {batch // count for _, count in array.group.kinds} | {batch // array.group.size}
+    sizes = (size for size in powers | shares if size and not batch % size)
+    return sorted(sizes, reverse=True)
+
+
+def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
+    """One, or where updates are shared out one for each width and number of replicas."""
+    devices, many = [count for _, count in costs.array.group.kinds], batch // costs.micro_batch
+    options, tied = costs.options(many), bool(costs.cut.ties)
+    if costs.execution.update not in IN_PARTS:
+        yield StageSearch(devices, costs.nodes, options, many, tied)
+        return
+    for alike in sorted({(one.tp, one.replicas) for one in options}):
+        some = [one for one in options if (one.tp, one.replicas) == alike]
+        yield StageSearch(devices, costs.nodes, some, many, tied)
+
+
+def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: StageCosts) -> Candidate:
+    group, options = costs.array.group, [search.options[one.option] for one in stages]
+    replicas = [one.replicas for one in options]
+    alike = len(set(replicas)) == 1
+    names = [node.name for node in partition_graph(costs.network)]
+    return Candidate(
+        seconds,
+        ";".join(f"{group.kinds[o.kind][0].name}:{o.tp}x{o.replicas}" for o in options),
+        tuple(one.end - one.first for one in stages),
+        tuple(names[costs.cut.firsts[one.first]] for one in stages[1:]),
+        costs.micro_batch,
+        costs.by_positions,
+        costs.execution.recompute,
+        alike,
+        len(costs.cut.firsts) * search.micro_batches // (replicas[0] if alike else 1),
+    )
+
+
+def stages_over_kinds(
+    network: Network, array: Array, batch: int, objective: Objective, execution: Execution
+) -> Plan:
+    """The fastest of the candidates that fit; raises PlanError where none does."""
+    best, best_s, why = None, inf, ""
+    for one in candidates(network, array, batch, execution):
+        try:
+            plan = _plan(one, network, array, batch, objective, execution)
+            seconds = _simulated_s(network, plan, array, execution)
+        except (PlanError, CollectiveError, OutOfMemoryError) as error:
+            why = str(error)
+            continue
+        if seconds < best_s:
+            best, best_s = plan, seconds
+    if best is None:
+        raise PlanError(
+            f"stages=auto: no stages of {network.name!r} fit {array.name!r}"
+            f"{f' ({why})' if why else ''}; take more devices, or --recompute full"
+        )
+    return best
+
+
+def _plan(
+    one: Candidate,
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective,
+    execution: Execution,
+) -> Plan:
+    staging = one.staging
+    plan = planned_by_axes(network, array, batch, Axes(sp=one.by_positions), staging, objective)
+    return with_updates(network, plan, array, execution)
+
+
+def _simulated_s(network: Network, plan: Plan, array: Array, execution: Execution) -> float:
+    strict = replace(execution, staging=None, strict_memory=True)
+    if plan.pipeline is None:
+        return run(training_step(rules_of(network, plan, array, strict, folded=True))).iteration_s
+    program = pipelined(network, plan, array, strict, MODELS[strict.model], folded=True)
+    return run(program).iteration_s
