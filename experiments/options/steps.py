@@ -241,6 +241,13 @@ OUTPUT = (
         kind="choice",
     ),
     shown("output", "FILE", "write the result to FILE", default="the terminal"),
+    option(
+        "export",
+        "megatron|torchtitan|maxtext|deepspeed",
+        "write the plan as flags or a file of this framework, in place of the result",
+        default="no",
+        kind="choice",
+    ),
     shown("plot", "FILE", "draw a picture (.png, .svg, .pdf)"),
     shown("metrics", "M1,M2", "what to show: time, energy, traffic", value="time"),
     shown("store", "FILE", "keep finished cases in FILE and run only missing ones"),
