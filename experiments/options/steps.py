@@ -135,7 +135,7 @@ SPLIT = (
     option(
         "stages.layers",
         "N1;N2",
-        "blocks of each stage",
+        "blocks of each stage, or Megatron's layout, as Et*3|(tt|)*29L",
         default="the same number each",
         flag="stage-layers",
     ),
