@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from experiments.face.steps import difference, explain, plan, simulate
     from experiments.face.studies import ReportResult, compare, report, scale, speedup, sweep
     from experiments.face.training import TrainResult, train
+    from experiments.files.read import ReadResult, read
     from experiments.notices import AccelarrayWarning
     from experiments.output import UsageError
     from experiments.results.catalog import Names
@@ -96,6 +97,7 @@ __all__ = [
     "PlanError",
     "PlanResult",
     "Planner",
+    "ReadResult",
     "ReportResult",
     "ScalingResult",
     "SimulationError",
@@ -122,6 +124,7 @@ __all__ = [
     "networks",
     "plan",
     "planners",
+    "read",
     "report",
     "reproduce",
     "scale",

@@ -64,7 +64,9 @@ PAPERS = {
     "calibrate": ("validate.configure_calibrate", "fit a software stack to measured steps"),
 }
 """Commands of studies of papers: ``accelarray papers NAME``, and ``accelarray NAME`` too."""
-COMMANDS = {name: one for group in DAILY.values() for name, one in group.items()} | PAPERS
+FILES = {"read": ("read.configure", "what another tool's file says, as a file for --config")}
+"""Further commands, which ``--help`` names in a line of their own."""
+COMMANDS = {name: one for group in DAILY.values() for name, one in group.items()} | FILES | PAPERS
 
 
 def parser() -> Parser:
@@ -81,7 +83,8 @@ def _parsers(typed: str | None = None) -> tuple[Parser, dict[str, Parser]]:
         prog="accelarray",
         usage="accelarray COMMAND ...",
         description="How long does one training step take on an array of accelerators, and why?",
-        epilog=_listed(DAILY) + "\n\nStudies of papers: accelarray papers",
+        epilog=_listed(DAILY)
+        + "\n\nFiles of other tools: accelarray read FILE\nStudies of papers: accelarray papers",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version")

@@ -193,6 +193,28 @@ def parse_json(text: str, origin: str | Path, error: Error) -> Any:
     return _parsed(json.loads, text, f"{origin}: not valid JSON", error)
 
 
+def parse_yaml(text: str, origin: str | Path, error: Error) -> Any:
+    """Return the values of YAML without aliases; ``origin`` is the file that errors name."""
+    return _parsed(_yaml, text, f"{origin}: not valid YAML", error)
+
+
+def _yaml(text: str) -> Any:
+    import yaml  # seldom needed
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Makes plain values alone, and no more of them than the file has."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise ValueError("aliases (*name) are not read")
+            return super().compose_node(parent, index)
+
+    try:
+        return yaml.load(text, Loader)  # noqa: S506  (a safe loader)
+    except yaml.YAMLError as cause:
+        raise ValueError(" ".join(str(cause).split())[:200]) from None
+
+
 def _parsed(parse: Callable[[str], Any], text: str, wrong: str, error: Error) -> Any:
     try:
         found = parse(text)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from experiments.commands.arguments import Config
 from experiments.design.space import load_space
+from experiments.files.read import read
 from experiments.measured import pods
 from experiments.measured.rows import load as load_rows
 from experiments.measured.steps import RingRow
@@ -74,6 +75,40 @@ CONFIG = (
     '"num_attention_heads": 2, "vocab_size": 9, "num_experts": 2, "num_experts_per_tok": 1, '
     '"mlp_only_layers": [], "hidden_act": "silu", "qkv_bias": true, "sliding_window": 4}'
 )
+SCRIPT = """N=4
+A=(
+  --num-layers $N --hidden-size 64 --num-attention-heads 4 --vocab-size 100 --moe-layer-freq [1]*4
+)
+torchrun --nproc_per_node 8 x.py ${A[@]} --pipeline-model-parallel-size 2 --global-batch-size 8 \\
+  --num-experts 4 --pipeline-model-parallel-layout 'Et|(t)*3L' --hidden-dropout 0.0 --swiglu
+"""
+BRIDGE = """model: {num_layers: 4, hidden_size: 64, activation: swiglu, recompute_num_layers: 1}
+train: {global_batch_size: 8}
+mixed_precision: bf16
+"""
+TITAN = """[model]
+name = "llama3"
+flavor = "8B"
+converters = ["float8"]
+[parallelism]
+pipeline_parallel_degree = 2
+data_parallel_shard_degree = 4
+pipeline_parallel_schedule = "GPipe"
+module_fqns_per_model_part = [["tok_embeddings", "layers.0"], ["layers.1"]]
+[training]
+global_batch_size = 8
+mixed_precision_param = "bfloat16"
+"""
+MAXTEXT = """base_emb_dim: 64
+per_device_batch_size: 2.0
+ici_fsdp_parallelism: -1
+ici_pipeline_parallelism: 2
+quantization: fp8
+remat_policy: full
+"""
+DEEPSPEED = """{"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2,
+"bf16": {"enabled": true}, "zero_optimization": {"stage": 1}, "optimizer": {"type": "Adam"},
+"sequence_parallel_size": 2}"""
 ROWS = "id,source,hw,gpus,seq,sp,step_s\na,s,H100,8,512,1,0.5\n"
 STEPS = "network,devices,batch_per_device,step_ns\nlenet,4,16,100\n"
 MEASURED = (
@@ -109,6 +144,11 @@ READERS: dict[str, tuple[Callable[[str], Any], str, type[Exception]]] = {
     "space.toml": (load_space, SPACE, SpecError),
     "transformer.toml": (read_transformer_file, TRANSFORMER, NetworkError),
     "config.json": (read_hugging_face, CONFIG, NetworkError),
+    "pretrain.sh": (read, SCRIPT, UsageError),
+    "bridge.yaml": (read, BRIDGE, UsageError),
+    "torchtitan.toml": (read, TITAN, UsageError),
+    "maxtext.yml": (read, MAXTEXT, UsageError),
+    "deepspeed.json": (read, DEEPSPEED, UsageError),
     "layers.txt": (read_layer_file, LAYERS, NetworkError),
     "plan.json": (Plan.read, PLAN, PlanError),
     "graph.json": (read_load_graph, GRAPH, PlanError),
@@ -126,6 +166,9 @@ HOSTILE = [
     *("[]", "{}", "null", "[" * 150 + "]" * 150, "[" * 5000, "a" + ".a" * 400 + " = 1", "\x00"),
     *("\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "\n", ",", '"'),
 ]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::experiments.notices.AccelarrayWarning")
 
 
 def refused_in_one_message(name: str, folder: Path, content: bytes) -> None:

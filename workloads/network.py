@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 
 from workloads.layer_types import TYPES, Layer
@@ -36,9 +36,9 @@ class Network:
     A network of several inputs (tokens and a mask, source and target) calls
     all of them ``"input"``: each layer says by its own shapes what it reads,
     and ``input`` is the main one's shape. On wires the attention of a ``fused`` one is fused where
-    neither software nor user says otherwise. Raises NetworkError when a name
-    repeats, an input is unknown or comes later, a kind is unknown, or an arity
-    or shape is wrong.
+    neither software nor user says otherwise. ``sizes`` are the description it was made of, if any.
+    Raises NetworkError when a name repeats, an input is unknown or comes later, a kind is unknown,
+    or an arity or shape is wrong.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Network:
     description: str = ""
     notes: tuple[str, ...] = ()
     fused: bool = False
+    sizes: Hashable = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         seen: dict[str, Layer | None] = {INPUT: None}

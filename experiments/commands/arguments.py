@@ -15,6 +15,7 @@ from experiments.options import ALIASES, OPTIONS, SPEC_KEYS, SPEC_TABLES, TITLES
 from experiments.output import UsageError
 from experiments.results.formats import FORMATS
 from hardware.reader import parse_toml, read_text
+from workloads.importers.transformer_file import KIND
 
 MODEL = ("model.attention", "model.transform")
 ARRAY = ("array", "set", "precision", "optimizer", "stack")
@@ -201,7 +202,9 @@ class Config:
 
     def _all(self, table: Mapping[str, Any]) -> Iterator[str]:
         for key, value in table.items():
-            if (flag := self.flag_of(key)) is not None and not (
+            if key == KIND and isinstance(value, dict):
+                self.network = ":".join([KIND, *self._sizes(value)])
+            elif (flag := self.flag_of(key)) is not None and not (
                 isinstance(value, dict) and not isinstance(self.flags[flag], _MANY)
             ):
                 yield from self.words_of(key, flag, value)
@@ -210,6 +213,12 @@ class Config:
                     yield from self._one(path, leaf)
             else:
                 yield from self._one(key, value)
+
+    def _sizes(self, table: Mapping[str, Any]) -> Iterator[str]:
+        """A transformer's sizes, as they stand behind a network's name."""
+        for key, value in table.items():
+            text = str(value).lower() if isinstance(value, bool) else self._text(key, value)
+            yield f"{key}={text.replace(':', '-')}"
 
     def _one(self, key: str, value: Any) -> Iterator[str]:
         """A key and its value: of the network, an option, or the array's spec."""

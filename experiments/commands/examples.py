@@ -74,6 +74,10 @@ EXAMPLES = {
         "design lenet --space small --baselines",
         "design resnet50 bert-base --batch 8 --area 60 --plot pareto.png",
     ),
+    "read": (
+        "read ./Llama-3.1-8B --output llama.toml",
+        "read pretrain.sh --format json",
+    ),
     "list": (
         "list networks",
         "list arrays --format json",

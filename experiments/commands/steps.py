@@ -34,7 +34,7 @@ def configure_simulate(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("simulate")
     add_network(parser)
-    add(parser, *STEP, *PLANNER, "metrics", "execution.unfolded", hide=("metrics",))
+    add(parser, *STEP, *PLANNER, "metrics", "execution.unfolded", "export", hide=("metrics",))
     add_output(parser)
     parser.set_defaults(run=run_simulate)
 
@@ -43,7 +43,7 @@ def run_simulate(args: argparse.Namespace) -> int:
     """Plan, simulate, show."""
     check_outputs(args)
     case = case_of(args)
-    show(args, stepped(case, metrics_of(args.metrics, case.array)))
+    show(args, stepped(case, metrics_of(args.metrics, case.array)), args.export)
     return 0
 
 

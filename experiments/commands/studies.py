@@ -114,6 +114,7 @@ def configure_fit(commands: Any) -> None:
     parser = commands.add_parser("fit")
     add_network(parser)
     add(parser, *MODEL, "batch", *ARRAY, "fit.axes", *EXECUTION, *RUNNER, "plot", hide=FITTED)
+    add(parser, "export")
     add_output(parser)
     parser.set_defaults(run=run_fit)
 
@@ -121,7 +122,7 @@ def configure_fit(commands: Any) -> None:
 def run_fit(args: argparse.Namespace) -> int:
     """Run every combination that may fit, then deliver table and picture."""
     check_outputs(args)
-    show(args, fit(array=array_name(args), **keywords_of(args, fit, "array")))
+    show(args, fit(array=array_name(args), **keywords_of(args, fit, "array")), args.export)
     return 0
 
 

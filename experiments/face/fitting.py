@@ -14,10 +14,20 @@ from experiments.pictures.plots import plot_fit
 from experiments.progress import working
 from experiments.results.error_band import ErrorBand, band_rows, banded, error_band
 from experiments.results.result import Result
-from experiments.studies.case import Case
-from experiments.studies.fitting import VARIED, Fit, ranked, row_of, run_choice, varied_of, why_not
+from experiments.studies.case import Case, plan_of
+from experiments.studies.fitting import (
+    VARIED,
+    Choice,
+    Fit,
+    ranked,
+    row_of,
+    run_choice,
+    varied_of,
+    why_not,
+)
 from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import duration
+from planners import Axes
 from planners.errors import check_batch
 
 if TYPE_CHECKING:
@@ -91,6 +101,18 @@ class FitResult(Result):
     def rows(self) -> list[dict[str, Any]]:
         """A row for each combination that was simulated: those that fit first."""
         return [*self.fits, *self.others]
+
+    def export(self, target: str) -> str:
+        """The fastest as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
+        from experiments.files.export import exported
+
+        if not self.fits:
+            raise UsageError(f"{self.title()}: nothing fits that could be exported")
+        best = self.fits[0]
+        axes = Axes(**{name: best[name] for name in ("dp", "tp", "sp", "cp", "pp", "vp", "ep")})
+        update = best["update"] if "update" in self.asked.varied else self.asked.execution.update
+        case = self.asked.case(Choice(axes, best["micro_batch"], best["recompute"], update))
+        return exported(case, plan_of(case), target)
 
     def plot(self) -> Figure:
         """Step time against memory of the combinations that fit."""

@@ -140,7 +140,7 @@ SPLIT = (
     option(
         "stages.layers",
         "N1;N2",
-        "blocks of each stage",
+        "blocks of each stage, or Megatron's layout, as Et*3|(tt|)*29L",
         default="the same number each",
         flag="stage-layers",
     ),
@@ -246,6 +246,13 @@ OUTPUT = (
         kind="choice",
     ),
     shown("output", "FILE", "write the result to FILE", default="the terminal"),
+    option(
+        "export",
+        "megatron|torchtitan|maxtext|deepspeed",
+        "write the plan as flags or a file of this framework, in place of the result",
+        default="no",
+        kind="choice",
+    ),
     shown("plot", "FILE", "draw a picture (.png, .svg, .pdf)"),
     shown("metrics", "M1,M2", "what to show: time, energy, traffic", value="time"),
     shown("store", "FILE", "keep finished cases in FILE and run only missing ones"),

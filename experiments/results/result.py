@@ -58,6 +58,10 @@ class Result(ABC):
         """The picture that the command line draws; raises UsageError where there is none."""
         raise UsageError(f"{self.title()}: there is no picture of it")
 
+    def export(self, target: str) -> str:
+        """Its plan as flags or a file of a framework; raises UsageError where there is none."""
+        raise UsageError(f"{self.title()}: no plan of it for {target}")
+
     def __repr__(self) -> str:
         words = "".join(c if c.isprintable() else UNPRINTABLE for c in self.title())
         return f"<{type(self).__name__.removesuffix('Result')} {shortened(words, LONGEST)}>"
@@ -103,14 +107,19 @@ def written(result: Result, form: str) -> str:
     return markdown_of(*result.tables()) if form == "md" else text_of(*result.tables())
 
 
-def show(args: argparse.Namespace, result: Result, *, complete: bool = True) -> None:
+def show(
+    args: argparse.Namespace, result: Result, export: str | None = None, *, complete: bool = True
+) -> None:
     """Print or write a command's result in the form asked for, and draw its ``--plot``.
 
-    What is not complete goes to the terminal: no file is replaced by half a study.
+    With ``export`` a plan for a framework takes its place. What is not complete goes to the
+    terminal: no file is replaced by half a study.
     """
     plot = getattr(args, "plot", None) if complete else None
     figure = result.plot() if plot else None
-    if args.format == "parquet":
+    if export:
+        deliver(result.export(export), args.output)
+    elif args.format == "parquet":
         _write_parquet(result.to_frame(), args.output)
     else:
         deliver(written(result, args.format), args.output if complete else None)

@@ -114,6 +114,12 @@ class StepResult(Result):
         """Which values of the array's spec the execution model does not read, in sentences."""
         return warnings(self.case.array, self.case.execution)
 
+    def export(self, target: str) -> str:
+        """The plan as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
+        from experiments.files.export import exported
+
+        return exported(self.case, self.plan, target)
+
     def title(self) -> str:
         """The case, and the time of its step."""
         return f"{self.case}: {readable(self.iteration_s)}"

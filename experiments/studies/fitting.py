@@ -102,7 +102,8 @@ class Fit:
 
         Those of larger micro-batches, and those that recompute, come after these (``after``).
         """
-        return {choice: case for choice, case in self.expected().items() if choice.micro_batch == 1}
+        every = self.expected()
+        return {one: every[one] for one in every if one.stage_hw or one.micro_batch == 1}
 
     def expected(self) -> dict[Choice, Case]:
         """The same with those of larger micro-batches: about as many steps as will be simulated."""

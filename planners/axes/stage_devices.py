@@ -89,11 +89,53 @@ def replicas_apart(staging: Staging) -> bool:
 
 
 def stage_layers(text: str) -> tuple[int, ...]:
-    """Return the layers of each stage, as 7;7;6;10; raises PlanError for anything else."""
+    """Return the layers of each stage, as 7;7;6;10, or of Megatron's layout; raises PlanError."""
+    if any(letter in text for letter in LAYOUT):
+        return layout_counts(text)
     parts = text.replace(" ", "").replace(";", ",").split(",")
     if len(parts) > MOST_STAGES or not all(re.fullmatch(r"\d{1,6}", part) for part in parts):
         raise PlanError(f"stage-layers={text[:60]}: write a number for each stage, as 7;7;6;10")
     return tuple(map(int, parts))
+
+
+LAYOUT = "EtmL"
+"""Letters of a layout: the embedding, a block, a module for a further token, the loss."""
+_TIMES = re.compile(r"\(([^()]*)\)\*(\d{1,4})|([EtmL])\*(\d{1,4})")
+
+
+def layout_counts(text: str) -> tuple[int, ...]:
+    """Return the layers of each stage of Megatron's pipeline layout, as ``Et*3|(tt|)*29L``.
+
+    The embedding and the loss count as one each; modules for further tokens do not count, for
+    networks here have none. Raises PlanError.
+    """
+    whole = text.replace(" ", "").replace(",", "")
+    while found := _TIMES.search(whole):
+        part, many = found[1] if found[1] is not None else found[3], int(found[2] or found[4])
+        if len(part) * many > MOST_LETTERS or len(whole) > MOST_LETTERS:
+            raise PlanError(f"layout {text[:60]}: more than {MOST_LETTERS:,} layers")
+        whole = whole[: found.start()] + part * many + whole[found.end() :]
+    stages = whole.split("|")
+    if not re.fullmatch(r"E?[tm|]*L?", whole) or len(stages) > MOST_STAGES:
+        raise PlanError(
+            f"layout {text[:60]}: write E, t for each block and L, with | between stages, as "
+            "Et*3|(tt|)*29L"
+        )
+    return tuple(len(stage) - stage.count("m") for stage in stages)
+
+
+MOST_LETTERS = 1 << 16
+
+
+def layout_of(layers: Sequence[int], blocks: int) -> str:
+    """Megatron's layout of so many layers in each stage (``first_nodes_of``)."""
+    before = (sum(layers) - blocks) // 2
+    found, passed = list[str](), -before
+    for many in layers:
+        inside = max(min(passed + many, blocks), 0) - max(min(passed, blocks), 0)
+        found.append(f"t*{inside}" if inside > 1 else "t" * inside)
+        passed += many
+    return f"E{'|'.join(found)}L"
 
 
 def places_on(array: Array, stages: Sequence[Sequence[Replicas]], each: int = 1) -> list[Place]:

@@ -171,7 +171,7 @@ def transformer(of: Transformer) -> Network:
     network = net.build(f"{of.name}{source}, {of.seq} tokens")
     network = network if of.compiled else apart(network)
     network = with_attention(network, of.attention) if of.attention == "fused" else network
-    return replace(network, notes=_notes(of), fused=of.causal and of.year >= FUSED_SINCE)
+    return replace(network, notes=_notes(of), fused=of.causal and of.year >= FUSED_SINCE, sizes=of)
 
 
 def sized(of: Transformer, sequence: int = 0) -> Network:

@@ -1,0 +1,27 @@
+"""``accelarray read``: what another tool's file says, as a file for ``--config``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from experiments.commands.arguments import add, changed
+from experiments.files.read import read
+from experiments.output import check_writable, deliver
+from experiments.results.result import written
+
+
+def configure(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("read")
+    about = "config.json or its folder, or a file of Megatron, torchtitan, MaxText, DeepSpeed"
+    parser.add_argument("file", metavar="FILE", help=about)
+    add(parser, changed("format", values="table|json", value="table", default=""), "output")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, then print or write."""
+    check_writable(args.output)
+    deliver(written(read(args.file), args.format), args.output)
+    return 0

@@ -1,0 +1,90 @@
+"""DeepSpeed's JSON: batch, precision, ZeRO, and degrees where it has them; it has no model."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from experiments.files.job import Job, Written
+from experiments.output import to_json
+from hardware.reader import Fields
+from planners import Axes
+
+WITHOUT_EFFECT = re.compile(
+    r"(optimizer\.params|scheduler|bf16|fp16|amp|fp32|zero_optimization|activation_checkpointing"
+    r"|flops_profiler|tensorboard|wandb|csv_monitor|comms_logger|aio|autotuning|checkpoint"
+    r"|data_efficiency|data_types|monitor|elasticity|tensor_parallel|pipeline)\..*"
+    r"|steps_per_print|wall_clock_breakdown|gradient_clipping|prescale_gradients|dump_state"
+    r"|zero_allow_.*|gradient_predivide_factor|memory_breakdown|communication_data_type"
+    r"|seed|zero_force_.*|sparse_gradients|dataloader_drop_last|.*_profiler.*"
+)
+
+
+def read(one: Fields) -> Job:
+    """A job from its keys, as "zero_optimization.stage"."""
+    auto = [key for key, value in one.left.items() if value == "auto"]
+    for key in auto:
+        del one.left[key]
+    if auto:
+        one.notes.append(f"auto, which the trainer decides: {', '.join(auto[:10])}")
+    options: dict[str, Any] = {"zero": one.count("zero_optimization.stage")}
+    batch = one.count("train_batch_size")
+    micro = one.count("train_micro_batch_size_per_gpu")
+    steps = one.count("gradient_accumulation_steps", otherwise=1 if batch and micro else 0)
+    tp = one.count("tensor_parallel.autotp_size", "tensor_parallel.tp_size", otherwise=1)
+    cp = one.count("sequence_parallel_size", otherwise=1)
+    pp = one.count("pipeline.stages", otherwise=1)
+    dp = batch // (micro * steps) if batch and micro and steps else 0
+    micro = micro or (batch // steps if steps else 0)
+    if batch:
+        options["batch"] = batch
+    else:
+        one.notes.append("train_batch_size is missing: say batch")
+    options |= {"micro_batch": micro} if micro else {}
+    narrow = "bf16" if one.flag("bf16.enabled", "bfloat16.enabled") else ""
+    options["precision"] = narrow or ("fp16" if one.flag("fp16.enabled") else "fp32")
+    word = str(one.take("optimizer.type", otherwise="Adam")).lower()
+    options["optimizer"] = "sgd" if word == "sgd" else "adam"
+    if "adam" not in word and word != "sgd":
+        one.notes.append(f"optimizer.type = {word[:40]}: read as adam")
+    if any(key.startswith("zero_optimization.offload") for key in one.left):
+        one.notes.append("offloading to the host is not simulated")
+    one.notes.append("DeepSpeed's file has no model and no recompute: name them yourself")
+    axes = Axes(dp=dp, tp=max(tp, 1), cp=max(cp, 1), pp=max(pp, 1))
+    return Job(axes=axes, options=options)
+
+
+def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framework's)
+    """The JSON of a job; reads back to the same job without its network."""
+    axes, options, remarks = job.axes, job.options, list(job.notes)
+    micro = int(options.get("micro_batch", 1))
+    values: dict[str, Any] = {
+        "train_batch_size": options["batch"],
+        "train_micro_batch_size_per_gpu": micro,
+        "gradient_accumulation_steps": int(options["batch"]) // (micro * axes.dp),
+        "zero_optimization": {"stage": int(options.get("zero", 0))},
+    }
+    precision = options.get("precision", "bf16")
+    if precision in ("bf16", "fp16"):
+        values[precision] = {"enabled": True}
+    elif precision != "fp32":
+        remarks.append(f"DeepSpeed has no precision {precision}")
+    optimizer = options.get("optimizer", "adam")
+    if optimizer not in ("adam", "sgd"):
+        remarks.append(f"DeepSpeed's file names no optimizer {optimizer}")
+    values["optimizer"] = {"type": "SGD" if optimizer == "sgd" else "Adam", "params": {}}
+    values |= {"tensor_parallel": {"autotp_size": axes.tp}} if axes.tp > 1 else {}
+    values |= {"sequence_parallel_size": axes.cp} if axes.cp > 1 else {}
+    values |= {"pipeline": {"stages": axes.pp}} if axes.pp > 1 else {}
+    for axis, many in (("ep", axes.ep), ("vp", axes.vp), ("etp", axes.etp)):
+        if many > 1 or (axis == "etp" and many):
+            remarks.append(f"{axis}={many}: DeepSpeed has it in code, or not at all")
+    if axes.sp:
+        remarks.append("DeepSpeed has no sequence parallelism among the devices of tp")
+    if axes.pp > 1:
+        remarks.append("PipelineModule takes the stages in code, and ZeRO 0 or 1")
+    coded = [f"{key} = {options[key]}" for key in ("schedule", "stage_layers") if key in options]
+    remarks += [f"{one}: PipelineModule takes its parts in code" for one in coded]
+    if options.get("recompute", "none") != "none":
+        remarks.append(f"recompute = {options['recompute']}: wrap blocks in code")
+    return Written(to_json(values), tuple(remarks))

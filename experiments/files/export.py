@@ -1,0 +1,117 @@
+"""A simulated plan as a file or flags of a training framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from experiments.files import deepspeed, maxtext, megatron, torchtitan
+from experiments.files.job import Job, Written, sizes_of, usual_schedule
+from experiments.notices import tell
+from experiments.output import UsageError
+from experiments.studies.case import Case
+from experiments.studies.options import ZERO
+from hardware import Array
+from hardware.schema import OPTIMIZERS
+from planners import AXES, Plan
+from planners.axes.stage_cuts import blocks_of
+from workloads import SIZES, Network, Transformer, partition_graph
+
+WRITERS: dict[str, Callable[[Job, int], Written]] = {
+    "megatron": megatron.write,
+    "torchtitan": torchtitan.write,
+    "maxtext": maxtext.write,
+    "deepspeed": deepspeed.write,
+}
+"""By name: what writes a job for so many devices."""
+
+
+def exported(case: Case, plan: Plan, target: str) -> str:
+    """The plan of a step as a framework's file; raises UsageError.
+
+    What the framework cannot do is in comments in front; JSON has none, so there it is told.
+    """
+    if target not in WRITERS:
+        raise UsageError(f"--export {target}: one of {', '.join(WRITERS)}")
+    written = WRITERS[target](job_of(case, plan), _devices(case))
+    comments = "".join(f"# {remark}\n" for remark in written.remarks)
+    if target != "deepspeed":
+        return comments + written.text
+    for remark in written.remarks:
+        tell(remark)
+    return written.text
+
+
+def _devices(case: Case) -> int:
+    """Chips or cores that a plan counts."""
+    return case.execution.planned(case.array).group.size
+
+
+def job_of(case: Case, plan: Plan) -> Job:
+    """A step by named axes as a job; raises UsageError for other planners' plans."""
+    execution, staging = case.execution, case.execution.staging
+    asked = None if staging is None else staging.parallel
+    if case.planner_name != AXES or staging is None or asked is None:
+        raise UsageError(
+            "--export: only plans by named axes (--parallel, or fit) are those of frameworks; "
+            f"planner {case.planner_name!r} may split each layer in its own way"
+        )
+    if staging.stage_hw or staging.cuts:
+        raise UsageError("--export: frameworks have as many devices in each stage (no --stage-hw)")
+    devices = _devices(case)
+    axes = asked.on(devices, case.array.name)
+    share = case.batch // axes.dp
+    parts = staging.micro_batches
+    micro = staging.samples(axes.pp) or share // max(parts, 1)
+    options: dict[str, Any] = {
+        "batch": case.batch,
+        "precision": precision_of(case.array),
+        "optimizer": optimizer_of(case.array),
+        "zero": next((int(k) for k, v in ZERO.items() if v == execution.update), 0),
+        "micro_batch": micro,
+        "recompute": execution.recompute,
+    }
+    if staging.recompute:
+        options["recompute"] = f"stages:{staging.recompute}"
+    schedule = staging.schedule or usual_schedule(axes.vp)
+    if axes.pp > 1 and schedule != usual_schedule(axes.vp):
+        options["schedule"] = schedule
+    if layers := _layers(case.network, plan):
+        options["stage_layers"] = ",".join(map(str, layers))
+    base = case.network.name.partition(",")[0].partition(":")[0]
+    of = case.network.sizes
+    if not isinstance(of, Transformer):
+        return Job(axes=axes, options=options)
+    known = base in SIZES and of == replace(SIZES[base], seq=of.seq)
+    return Job(f"{base}:seq={of.seq}" if known else "", sizes_of(of), axes, options)
+
+
+def _layers(network: Network, plan: Plan) -> list[int]:
+    """Blocks of each stage, with one for what is before and behind them; none if all are alike."""
+    if plan.pipeline is None:
+        return []
+    blocks = blocks_of(partition_graph(network))
+    firsts = [*(stage.first for stage in plan.pipeline.stages), len(partition_graph(network))]
+    counts = [
+        sum(first <= block < end for block in blocks.firsts) for first, end in pairwise(firsts)
+    ]
+    if len(set(counts)) == 1 or not blocks.firsts:
+        return []
+    counts[0] += 1
+    counts[-1] += 1
+    return counts
+
+
+def precision_of(array: Array) -> str:
+    """The number format of products."""
+    word = next((s.value for s in array.settings if s.key.endswith("arithmetic.compute")), "")
+    wide = array.group.arithmetic.activation_bytes == 4
+    return str(word) or ("fp32" if wide else "bf16")
+
+
+def optimizer_of(array: Array) -> str:
+    """The optimizer, by how much state of each parameter it has."""
+    many = len(array.group.arithmetic.moment_bytes)
+    return next((name for name, moments in OPTIMIZERS.items() if moments == many), "adam")

@@ -1,0 +1,89 @@
+"""A training job in our words, whichever tool's file it is in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from planners import Axes
+from workloads import Transformer
+
+ORDER = ("batch", "precision", "optimizer", "parallel", "zero", "micro_batch", "recompute")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is trained, and how it is split.
+
+    ``network`` is a name or a path; where it is "", ``sizes`` are a transformer's. ``axes``
+    have a dp of 0 where a file does not say it. ``options`` are of ours, by their flags.
+    """
+
+    network: str = ""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    axes: Axes = Axes()  # noqa: RUF009  (a frozen value)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Keys of ``--config`` and their values; the sizes are a table of their own."""
+        found = {"network": self.network} if self.network else {}
+        found |= {"parallel": str(self.axes)} if self.axes != Axes() else {}
+        found |= self.options
+        order = ("network", *ORDER)
+        keys = sorted(found, key=lambda key: order.index(key) if key in order else len(order))
+        whole = {key: found[key] for key in keys}
+        return whole | ({"transformer": dict(self.sizes)} if self.sizes else {})
+
+    def to_toml(self, title: str = "") -> str:
+        """A file for ``--config``, with the notes as comments."""
+        lines = [f"# {line}" for line in (title, *self.notes) if line]
+        values = self.values
+        sizes = values.pop("transformer", {})
+        lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+        if sizes:
+            lines += ["", "[transformer]"]
+            lines += [f"{key} = {_toml(value)}" for key, value in sizes.items()]
+        return "\n".join(lines) + "\n"
+
+
+def usual_schedule(virtual: int) -> str:
+    """What pipelines run where nobody says otherwise."""
+    return "interleaved" if virtual > 1 else "1f1b"
+
+
+def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tables of texts, numbers, truth values and lists of them."""
+    parts = [
+        "\n".join([f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())])
+        for name, table in tables.items()
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _toml(value: object) -> str:
+    """A text, a number or a truth value, which TOML has as JSON has them."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def sizes_of(of: Transformer) -> dict[str, Any]:
+    """A description's values, without those that are usual."""
+    usual = Transformer(of.name, of.layers, of.hidden, of.heads, of.vocab)
+    needed = ("name", "layers", "hidden", "heads", "vocab", "seq")
+    return {
+        one.name: getattr(of, one.name)
+        for one in fields(of)
+        if one.name in needed or getattr(of, one.name) != getattr(usual, one.name)
+        if one.name != "source"
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A job as another tool's flags or file, and what that tool cannot say or do."""
+
+    text: str
+    remarks: tuple[str, ...] = ()

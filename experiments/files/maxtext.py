@@ -1,0 +1,207 @@
+"""MaxText's YAML: a model by name or base sizes, axes inside a slice (ici) and between (dcn)."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from experiments.files.job import Job, Written
+from hardware.reader import Fields
+from planners import Axes
+
+MODELS = {
+    "llama2-7b": "llama2-7b",
+    "llama2-13b": "llama2-13b",
+    "llama2-70b": "llama2-70b",
+    "llama3-8b": "llama3-8b",
+    "llama3-70b": "llama3-70b",
+    "llama3-405b": "llama3.1-405b",
+    "mixtral-8x7b": "mixtral-8x7b",
+    "deepseek-v3": "deepseek3-671b",
+    "gpt3-175b": "gpt3-175b",
+}
+"""Our names of its models."""
+_SIZES = {
+    "layers": ("base_num_decoder_layers", 16),
+    "hidden": ("base_emb_dim", 2048),
+    "heads": ("base_num_query_heads", 16),
+    "kv_heads": ("base_num_kv_heads", 16),
+    "ffn": ("base_mlp_dim", 7168),
+    "head_dim": ("head_dim", 128),
+    "vocab": ("vocab_size", 32_000),
+}
+"""Their names, and what base.yml says."""
+_LLAMA = {
+    "gated": True,
+    "norm": "rms_norm",
+    "positions": "rotary",
+    "activation": "silu",
+    "biases": False,
+    "fused_qkv": False,
+    "tied": False,
+}
+_DATA = ("data", "fsdp", "fsdp_transpose", "expert")
+_AXES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
+REMAT = {"none": "none", "selective": "minimal_with_context", "full": "full"}
+WITHOUT_EFFECT = re.compile(
+    r".*(run_name|checkpoint|dir|path|metrics|steps|learning|warmup|cosine|eval|dataset|token|jax"
+    r"|hardware|mesh|logical|sharding|compil|decode|prefill|profiler|adam|clip|seed|shuffl|log|grain"
+    r"|hf_|inference|axis_order|attention|scan|autoregressive|slices|goodput|vertex|tensorboard"
+    r"|stack_trace|monitor|fused|norm|emb|matmul|einsum|kv|rope|mlp_act|dropout|weight_dtype|debug"
+    r"|prompt|dcn|ici|quantiz|remat|offload|load_|capacity|model_call|num_|base_|user|enable|use_|save_).*"
+)
+
+
+def read(one: Fields) -> Job:
+    """A job from the keys of its file; what is missing is as in base.yml."""
+    name = one.take("model_name", otherwise="default")
+    known = next((ours for ours, theirs in MODELS.items() if theirs == name), "")
+    seq = one.count("max_target_length", otherwise=2048)
+    sizes = _sizes(one, seq) if name == "default" else {}
+    if not known and name != "default":
+        one.notes.append(f"model_name = {name}: not known; name the network yourself")
+    many, open_ = _degrees(one)
+    staged, repeats = many["pipeline"] > 1, one.count("num_pipeline_repeats", otherwise=1)
+    dp = 0 if open_ else math.prod(many[axis] for axis in _DATA)
+    axes = Axes(
+        dp=dp,
+        vp=max(repeats, 1) if staged else 1,
+        sp=False,
+        **{ours: many[theirs] for ours, theirs in _AXES.items()},
+    )
+    fsdp = many["fsdp"] * many["fsdp_transpose"] > 1 or open_ == "fsdp"
+    each = one.take("per_device_batch_size", otherwise=12.0)
+    if not isinstance(each, int | float) or not 0 < each < 1 << 31:
+        raise one.fault("per_device_batch_size", each, "must be a number above 0")
+    whole = dp * axes.tp * axes.pp * axes.cp
+    inner = one.count("gradient_accumulation_steps", otherwise=1)
+    batch = round(each * whole * inner)
+    options: dict[str, Any] = {"zero": 3 if fsdp else 0}
+    if batch:
+        options["batch"] = batch
+        parts = one.count("num_pipeline_microbatches", otherwise=0) if staged else 1
+        options["micro_batch"] = max(batch // (dp * inner * (parts or axes.pp)), 1)
+    else:
+        one.notes.append(f"per_device_batch_size = {each:g}: of all devices; say batch")
+    narrow = str(one.take("quantization", otherwise=""))
+    wide = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
+    dtype = wide.get(str(one.take("dtype", otherwise="bfloat16")), "bf16")
+    options["precision"] = next((kind for kind in ("fp8", "int8") if kind in narrow), dtype)
+    options["optimizer"] = "sgd" if one.take("opt_type", otherwise="adamw") == "sgd" else "adam"
+    policy = str(one.take("remat_policy", otherwise="full"))
+    options["recompute"] = policy if policy in ("none", "full") else "selective"
+    if staged:
+        options["schedule"] = "gpipe"
+    return Job(f"{known}:seq={seq}" if known else "", sizes, axes, options)
+
+
+def _sizes(one: Fields, seq: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"seq": seq}
+    for ours, (theirs, usual) in _SIZES.items():
+        found[ours] = one.count(theirs, otherwise=usual)
+    experts = one.count("num_experts", otherwise=1)
+    topk = one.count("num_experts_per_tok", otherwise=1)
+    found |= {"experts": experts, "topk": topk} if experts > 1 else {}
+    return found | _LLAMA | {"tied": one.flag("logits_via_embedding")}
+
+
+def _degrees(one: Fields) -> tuple[dict[str, int], str]:
+    """Ways of each axis, and the one that takes the devices that are left."""
+    many, open_ = dict[str, int](), ""
+    for axis in dict.fromkeys((*_DATA, *_AXES.values(), "sequence", "tensor_sequence")):
+        usual = {"ici_fsdp": -1, "dcn_data": -1}
+        product = 1
+        for where in ("ici", "dcn"):
+            key = f"{where}_{axis}_parallelism"
+            ways = one.take(key, otherwise=usual.get(f"{where}_{axis}", 1))
+            if ways == -1:
+                open_ = axis if not open_ or axis == "fsdp" else open_
+            elif not isinstance(ways, int) or not 1 <= ways <= 1 << 20:
+                raise one.fault(key, ways, "must be a whole number, or -1")
+            else:
+                product *= ways
+        many[axis] = product
+    many["context"] *= many.pop("sequence")
+    many["tensor"] *= many.pop("tensor_sequence")
+    return many, open_
+
+
+def write(job: Job, devices: int) -> Written:
+    """The YAML of a job, as overrides of base.yml; reads back to the same job."""
+    remarks = list(job.notes)
+    values = _model(job, remarks) | _split(job, devices, remarks) | _software(job, remarks)
+    lines = (f"{key}: {str(v).lower() if isinstance(v, bool) else v}" for key, v in values.items())
+    return Written("\n".join(lines) + "\n", tuple(remarks))
+
+
+def _model(job: Job, remarks: list[str]) -> dict[str, Any]:
+    base, _, seq = job.network.partition(":seq=")
+    sizes, values = job.sizes, dict[str, Any]()
+    if base in MODELS:
+        values["model_name"] = MODELS[base]
+    elif sizes and all(sizes.get(k, False) == v for k, v in _LLAMA.items() if k != "tied"):
+        usual = {"kv_heads": sizes["heads"], "ffn": 4 * sizes["hidden"]}
+        usual["head_dim"] = sizes["hidden"] // sizes["heads"]
+        values |= {theirs: sizes.get(ours) or usual[ours] for ours, (theirs, _) in _SIZES.items()}
+        values["logits_via_embedding"] = bool(sizes.get("tied", True))
+        if sizes.get("experts"):
+            values |= {"num_experts": sizes["experts"]}
+            values |= {"num_experts_per_tok": sizes.get("topk", 2)}
+        said = {*_SIZES, *_LLAMA, "seq", "experts", "topk", "name", "year", "attention"}
+        if lost := [key for key in sizes if key not in said]:
+            remarks.append(f"MaxText's base sizes do not say: {', '.join(lost)}")
+    else:
+        remarks.append(f"MaxText's keys do not say the sizes of {base or 'this network'}")
+    return values | {"max_target_length": int(seq or sizes.get("seq", 2048))}
+
+
+def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
+    axes, options = job.axes, job.options
+    zero, shared = int(options.get("zero", 0)), axes.dp // axes.ep
+    if zero and shared == 1:
+        remarks.append("MaxText shards weights by its axis fsdp alone, which has one device here")
+    if zero in (1, 2):
+        remarks.append(f"MaxText has no ZeRO {zero}: weights are sharded, too (fsdp)")
+    values: dict[str, Any] = {
+        "dcn_data_parallelism": 1,
+        "ici_data_parallelism": 1 if zero else shared,
+        "ici_fsdp_parallelism": shared if zero else 1,
+        **{f"ici_{word}_parallelism": getattr(axes, axis) for axis, word in _AXES.items()},
+    }
+    batch, micro = int(options["batch"]), int(options.get("micro_batch", 0))
+    values["per_device_batch_size"] = batch / devices
+    if axes.pp > 1:
+        values["num_pipeline_microbatches"] = batch // (axes.dp * micro) if micro else axes.pp
+        values["num_pipeline_repeats"] = axes.vp
+        if (schedule := options.get("schedule", "1f1b")) != "gpipe":
+            remarks.append(f"MaxText's circular pipeline is forward, then backward, not {schedule}")
+        if "stage_layers" in options:
+            remarks.append("MaxText's stages have as many layers each")
+    elif micro and micro * axes.dp != batch:
+        steps = batch // (micro * axes.dp)
+        values["gradient_accumulation_steps"] = steps
+        values["per_device_batch_size"] = batch / devices / steps
+    if axes.sp:
+        remarks.append("MaxText has no sequence parallelism among the devices of tp")
+    if axes.etp:
+        remarks.append(f"etp={axes.etp}: MaxText splits experts by its expert axis alone")
+    return values
+
+
+def _software(job: Job, remarks: list[str]) -> dict[str, Any]:
+    precision = job.options.get("precision", "bf16")
+    names = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
+    values = {"dtype": names.get(precision, "bfloat16")}
+    if precision in ("fp8", "int8"):
+        values["quantization"] = precision
+    elif precision not in names:
+        remarks.append(f"MaxText has no precision {precision}")
+    optimizer = job.options.get("optimizer", "adam")
+    if optimizer not in ("adam", "sgd"):
+        remarks.append(f"MaxText has no optimizer {optimizer}")
+    recompute = str(job.options.get("recompute", "none"))
+    if recompute not in REMAT:
+        remarks.append(f"MaxText computes all blocks again, not {recompute}")
+    remat = REMAT.get(recompute, "full")
+    return values | {"opt_type": "sgd" if optimizer == "sgd" else "adamw", "remat_policy": remat}

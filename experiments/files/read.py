@@ -1,0 +1,209 @@
+"""``accelarray.read``: what a file of another tool says, as options of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.face.forms import explicit
+from experiments.files import deepspeed, maxtext, megatron, torchtitan
+from experiments.files.job import Job, sizes_of
+from experiments.notices import tell
+from experiments.output import UsageError, deliver
+from experiments.results.result import Result
+from hardware.reader import Fields, parse_json, parse_toml, parse_yaml, read_text
+from workloads import Transformer
+from workloads.importers.hugging_face import config_of, read_config
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HUGGING_FACE = "Hugging Face's config.json"
+READERS: dict[str, tuple[Callable[[Fields], Job], re.Pattern[str], re.Pattern[str]]] = {
+    "DeepSpeed's JSON": (
+        deepspeed.read,
+        deepspeed.WITHOUT_EFFECT,
+        re.compile(r"train_batch_size|train_micro_batch_size_per_gpu|zero_optimization\..*"),
+    ),
+    "torchtitan's TOML": (
+        torchtitan.read,
+        torchtitan.WITHOUT_EFFECT,
+        re.compile(r"parallelism\..*|training\.(seq_len|local_batch_size)|model\.flavor"),
+    ),
+    "MaxText's YAML": (
+        maxtext.read,
+        maxtext.WITHOUT_EFFECT,
+        re.compile(
+            r"(ici|dcn)_\w+_parallelism|per_device_batch_size|base_emb_dim|max_target_length"
+        ),
+    ),
+    "Megatron's arguments": (
+        megatron.read,
+        megatron.WITHOUT_EFFECT,
+        re.compile(r"num_layers|tensor_model_parallel_size|micro_batch_size|global_batch_size"),
+    ),
+}
+"""By kind of file: what reads it, keys without effect, and keys that it is known by."""
+_MEGATRON = "Megatron's arguments"
+_LARGEST = 1 << 20
+_LONGEST = 4 << 20
+"""Characters of a script with its variables replaced."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class ReadResult(Result):
+    """What a file says: a network, axes of parallelism, batch, precision and the rest."""
+
+    path: str
+    kind: str
+    job: Job
+
+    def title(self) -> str:
+        """The file, and what it is."""
+        return f"read from {self.path}: {self.kind}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Options by key, as ``--config`` takes them, and what was not understood."""
+        return {"kind": self.kind, "options": self.job.values, "notes": list(self.job.notes)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each option."""
+        values = self.job.values
+        sizes = values.pop("transformer", {})
+        named = {f"transformer.{key}": value for key, value in sizes.items()}
+        return [{"key": key, "value": value} for key, value in {**values, **named}.items()]
+
+    def tables(self) -> list[Table | str]:
+        """The file for ``--config``."""
+        return [self.to_toml().rstrip("\n")]
+
+    def to_toml(self) -> str:
+        """The file for ``--config``."""
+        return self.job.to_toml(self.title())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file for ``--config`` (.toml)."""
+        deliver(self.to_toml(), os.fspath(path))
+
+
+@explicit(path="a file of another tool, or a folder with a config.json")
+def read(path: str | os.PathLike[str]) -> ReadResult:
+    """Read a model or a training job from another tool's file, as options of ours.
+
+    Files are Hugging Face's config.json, Megatron-LM's arguments (a shell script or YAML),
+    Megatron-Bridge's and NeMo's YAML, torchtitan's TOML, MaxText's YAML and DeepSpeed's JSON.
+    What was not understood is a warning. Raises UsageError or NetworkError.
+    """
+    name = os.fspath(path)
+    kind, job = _read(name)
+    for note in job.notes:
+        tell(note)
+    return ReadResult(name, kind, job)
+
+
+def _read(name: str) -> tuple[str, Job]:
+    config = config_of(name)
+    if config is not None and config != name:
+        return HUGGING_FACE, _network(config)
+    text = read_text(name, UsageError, "a configuration", _LARGEST)
+    ending = Path(name).suffix.lower()
+    if ending == ".json":
+        values = parse_json(text, name, UsageError)
+        if isinstance(values, dict) and "model_type" in values:
+            return HUGGING_FACE, _network(name)
+    elif ending == ".toml":
+        values = parse_toml(text, name, UsageError)
+    elif ending in (".yaml", ".yml"):
+        values = parse_yaml(text, name, UsageError)
+    else:
+        values = _shell(name, text)
+    if not isinstance(values, dict):
+        raise UsageError(f"{name}: no keys and values")
+    flat = dict(_flat(values))
+    kind = next(
+        (kind for kind, (_, _, known) in READERS.items() if any(map(known.fullmatch, flat))),
+        _MEGATRON,
+    )
+    if kind == _MEGATRON:
+        flat = _by_last(flat)
+    reading, without_effect, known = READERS[kind]
+    if not any(map(known.fullmatch, flat)):
+        raise UsageError(
+            f"{name}: not a file that is known here; {', '.join((HUGGING_FACE, *READERS))}"
+        )
+    one = Fields(name, flat, UsageError)
+    job = reading(one)
+    return kind, replace(job, notes=(*one.notes, *one.unknown(without_effect)))
+
+
+def _network(path: str) -> Job:
+    found = read_config(path)
+    if isinstance(found.of, Transformer):
+        return Job(sizes=sizes_of(found.of), notes=found.notes)
+    return Job(network=path, notes=found.notes)
+
+
+def _flat(table: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves by their paths, "training.seq_len"."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _by_last(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by the last part of their paths, as Megatron's tables repeat no name."""
+    found: dict[str, Any] = {}
+    for path, value in flat.items():
+        key = path.rpartition(".")[2].replace("-", "_")
+        if value is not None and not key.startswith("_"):
+            found.setdefault(key, value)
+    return found
+
+
+_ASSIGNED = re.compile(
+    r"^\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s(#]*)\s*(?:#.*)?$", re.M
+)
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)(?::-([^}]*))?\}?")
+
+
+def _shell(name: str, text: str) -> dict[str, Any]:
+    """Flags and values of a command in a script, its variables replaced by what they are set to."""
+    assigned = {
+        key: re.sub(rf"\$\{{{key}:-([^}}]*)\}}", r"\1", value.strip("\"'"))  # ${X:-4} of X itself
+        for key, value in _ASSIGNED.findall(text)
+    }
+    for _ in range(3):
+        text = _VARIABLE.sub(lambda found: assigned.get(found[1], found[2] or "")[:1000], text)
+        if len(text) > _LONGEST:
+            raise UsageError(f"{name}: its variables make more than {_LONGEST >> 20} MiB")
+    text = re.sub(
+        r"^\s*#.*$|^\s*[\w]+\+?=\(|^\s*\)\s*$", " ", text.replace("\\\n", " "), flags=re.M
+    )
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError as error:
+        raise UsageError(f"{name}: not a shell command: {error}") from None
+    found: dict[str, Any] = {}
+    for at, word in enumerate(words):
+        if re.fullmatch(r"--[A-Za-z][\w.-]*(=.*)?", word, re.DOTALL):
+            flag, equals, value = word.removeprefix("--").partition("=")
+            following = words[at + 1] if at + 1 < len(words) else "--"
+            bare = not equals and following.startswith("--")
+            found[flag.replace("-", "_")] = True if bare else _typed(value if equals else following)
+    return found
+
+
+def _typed(text: str) -> Any:
+    """A word as a number or a truth value, where it is one."""
+    if re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        return int(text)
+    if re.fullmatch(r"-?\d{1,18}\.\d{0,18}(e-?\d{1,2})?|-?\d{1,18}e-?\d{1,2}", text, re.ASCII):
+        return float(text)
+    return {"true": True, "false": False}.get(text.lower(), text)

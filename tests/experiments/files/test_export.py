@@ -1,0 +1,259 @@
+"""Plans as files of frameworks, which read back to the same plan."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import accelarray
+from experiments.cli import main
+from experiments.files.export import WRITERS
+from experiments.files.job import Job, sizes_of
+from experiments.files.read import read
+from experiments.output import UsageError
+from planners import Axes
+from planners.axes.stage_devices import first_nodes_of, layout_counts, layout_of
+from workloads import SIZES, NetworkError, Transformer, load_network, partition_graph
+
+ENDINGS = {"megatron": "sh", "torchtitan": "toml", "maxtext": "yml", "deepspeed": "json"}
+pytestmark = pytest.mark.filterwarnings("ignore::experiments.notices.AccelarrayWarning")
+
+
+@st.composite
+def descriptions(draw: st.DrawFn) -> dict[str, Any]:
+    """Sizes that Megatron's arguments say: made of those, as what is usual is not said."""
+    gated, moe = draw(st.booleans()), draw(st.booleans())
+    found: dict[str, Any] = {
+        "layers": draw(st.sampled_from([8, 12, 61])),
+        "hidden": 512,
+        "heads": 8,
+        "vocab": draw(st.sampled_from([1024, 50_304, 128_256])),
+        "seq": draw(st.sampled_from([128, 4096])),
+        "ffn": draw(st.sampled_from([0, 1408])),
+        "kv_heads": draw(st.sampled_from([0, 2])),
+        "gated": gated,
+        "activation": "silu" if gated else draw(st.sampled_from(["gelu", "squared_relu"])),
+        "norm": draw(st.sampled_from(["layer_norm", "rms_norm"])),
+        "positions": draw(st.sampled_from(["table", "rotary", "none"])),
+        "biases": draw(st.booleans()),
+        "tied": draw(st.booleans()),
+        "head_norms": draw(st.booleans()),
+        "dropout": draw(st.booleans()),
+    }
+    if not found["biases"]:
+        found["attention_biases"] = draw(st.sampled_from(["", "qkv"]))
+    if moe:
+        more = {
+            "experts": 8,
+            "topk": 2,
+            "moe_ffn": 64,
+            "shared_ffn": draw(st.sampled_from([0, 64])),
+        }
+        found |= more | {"dense_layers": draw(st.sampled_from([0, 1]))}
+        found["shared_gate"] = bool(found["shared_ffn"]) and draw(st.booleans())
+    if draw(st.booleans()):
+        latent = {"q_rank": 96, "kv_rank": 32, "rope_dim": 16, "head_dim": 24, "value_dim": 32}
+        found = found | latent | {"kv_heads": 0}
+    return sizes_of(Transformer("any", **found)) | {"name": "any"}
+
+
+@st.composite
+def jobs(draw: st.DrawFn, target: str) -> tuple[Job, int]:
+    plain = target == "deepspeed"  # it leaves most to code
+    pp, tp = 1 if plain else draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 8]))
+    cp, dp = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 2, 16]))
+    axes = Axes(
+        dp=dp, pp=pp, tp=tp, cp=cp,
+        vp=draw(st.sampled_from([1, 2, 3])) if pp > 1 else 1,
+        ep=draw(st.sampled_from([n for n in (1, 2, 16) if not dp % n])),
+        sp=tp > 1 and draw(st.booleans()),
+        etp=draw(st.sampled_from([0, 1])) if tp > 1 else 0,
+    )  # fmt: skip
+    sizes = draw(descriptions())
+    name = draw(st.sampled_from(["", "llama3-8b", "deepseek-v3"]))
+    if name:
+        sizes = sizes_of(SIZES[name]) | {"seq": 4096}
+    micro, steps = draw(st.integers(1, 4)), draw(st.integers(1, 8))
+    options: dict[str, Any] = {
+        "batch": dp * micro * steps,
+        "micro_batch": micro,
+        "precision": draw(st.sampled_from(["bf16", "fp16", "fp8", "fp32", "int8"])),
+        "optimizer": draw(st.sampled_from(["adam", "sgd", "adafactor"])),
+        "zero": draw(st.sampled_from([0, 1, 2, 3])) if dp > 1 else 0,
+        "recompute": "none" if plain else draw(st.sampled_from(["none", "selective", "full", "2"])),
+    }
+    if pp > 1 and draw(st.booleans()):
+        options["schedule"] = "gpipe"
+    if pp > 1 and draw(st.booleans()):
+        stages, layers = pp * axes.vp, sizes["layers"]
+        cuts = sorted(draw(st.lists(st.integers(1, layers + 1), min_size=stages - 1,
+                                    max_size=stages - 1, unique=True))) \
+            if stages - 1 <= layers else []  # fmt: skip
+        ends = [0, *cuts, layers + 2]
+        counts = [b - a for a, b in pairwise(ends)]
+        if len(counts) == stages:
+            options["stage_layers"] = ",".join(map(str, counts))
+    return Job(f"{name}:seq=4096" if name else "", sizes, axes, options), dp * tp * pp * cp
+
+
+def comparable(job: Job, target: str, *, sized: bool) -> dict[str, Any]:
+    """What a framework's file says of a job: not the name, or not the sizes."""
+    values = {k: v for k, v in job.values.items() if v != "none"}
+    sizes = values.pop("transformer", {})
+    network = values.pop("network", "")
+    if target == "megatron" or (target == "maxtext" and sized):
+        kept = {k: v for k, v in sizes.items() if k not in ("name", "year", "fused_qkv")}
+        values["sizes"] = _whole(kept)
+    elif target != "deepspeed":
+        values["network"] = network
+    return values
+
+
+def _whole(sizes: dict[str, Any]) -> Transformer:
+    """The same whether or not a file says what is usual."""
+    return Transformer(name="any", **sizes)
+
+
+def read_back(folder: Path, target: str, text: str) -> Job:
+    path = folder / f"job.{ENDINGS[target]}"
+    path.write_text(text)
+    return read(path).job
+
+
+@pytest.mark.parametrize("target", WRITERS)
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_what_has_no_remark_reads_back_to_the_same_job(
+    target: str, data: st.DataObject, tmp_path: Path
+) -> None:
+    job, devices = data.draw(jobs(target))
+    written = WRITERS[target](job, devices)
+    found = read_back(tmp_path, target, written.text)
+    if not written.remarks:
+        SAME[target] += 1
+        sized = not job.network
+        assert comparable(found, target, sized=sized) == comparable(job, target, sized=sized)
+
+
+SAME = dict.fromkeys(WRITERS, 0)
+
+
+def test_many_plans_have_no_remark() -> None:
+    """Otherwise the test above would test nothing."""
+    if all(SAME.values()):
+        assert min(SAME.values()) >= 5, SAME
+
+
+LLAMA = replace(SIZES["llama3-8b"], layers=14, seq=512)
+
+
+def step(**more: Any) -> Any:
+    network = "llama3-8b:layers=14:seq=512"
+    usual: dict[str, Any] = {"array": "h100-cluster", "set": "nodes=3", "batch": 48}
+    return accelarray.simulate(network, **usual | more)
+
+
+def test_uneven_stages_and_the_rest_of_a_simulated_plan(tmp_path: Path) -> None:
+    found = step(
+        parallel="tp=2,pp=3,sp", zero=1, micro_batch=2, recompute="full", precision="fp8",
+        optimizer="adam",
+    )  # fmt: skip
+    text = found.export("megatron")
+    assert "--pipeline-model-parallel-layout 'Et*4|t*6|t*4L'" in text
+    assert "--nnodes 3" in text
+    job = read_back(tmp_path, "megatron", text)
+    assert job.axes == Axes(dp=4, pp=3, tp=2, sp=True)
+    assert job.options == {
+        "batch": 48, "micro_batch": 2, "precision": "fp8", "optimizer": "adam", "zero": 1,
+        "recompute": "full", "stage_layers": "5,6,5",
+    }  # fmt: skip
+    assert load_network(_text(job.sizes)).layers == _unfused(LLAMA)
+
+
+def _text(sizes: Any) -> str:
+    values = {k: str(v).lower() if isinstance(v, bool) else v for k, v in sizes.items()}
+    return ":".join(["transformer", *(f"{key}={value}" for key, value in values.items())])
+
+
+def _unfused(of: Transformer) -> Any:
+    """Megatron's attention has one product for queries, keys and values."""
+    return load_network(_text(sizes_of(replace(of, fused_qkv=True)))).layers
+
+
+def test_what_a_framework_cannot_do_is_a_remark() -> None:
+    found = step(parallel="tp=2,pp=3", schedule="zero-bubble", recompute=2)
+    assert "# Megatron-LM has no schedule zero-bubble" in found.export("megatron")
+    text = found.export("torchtitan")
+    assert "# torchtitan has no flavor" in text
+    assert "# torchtitan has no schedule zero-bubble: 1F1B is written" in text
+    assert "# torchtitan's tensor parallelism has sequence parallelism" in text
+    assert "# MaxText's circular pipeline" in found.export("maxtext")
+    with pytest.warns(accelarray.AccelarrayWarning, match="recompute = 2: wrap blocks in code"):
+        json.loads(found.export("deepspeed"))
+
+
+def test_only_plans_by_axes_are_exported() -> None:
+    found = accelarray.simulate("lenet", "owt", "tpu-v3-8", 64)
+    with pytest.raises(UsageError, match="only plans by named axes"):
+        found.export("megatron")
+    with pytest.raises(UsageError, match="--export nemo: one of megatron"):
+        step(parallel="dp=24").export("nemo")
+    with pytest.raises(UsageError, match="no plan of it"):
+        accelarray.collective("all-reduce", 1e6, "ring-8").export("megatron")
+
+
+def test_the_fastest_of_fit_is_exported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["fit", "gpt2:seq=128:layers=4", "--array", "h100-cluster", "--set", "nodes=1"]
+    words += ["--batch", "32", "--axes", "tp,micro-batch", "--jobs", "1"]
+    assert main([*words, "--format", "json"]) == 0
+    best = json.loads(capsys.readouterr().out)["fits"][0]
+    assert main([*words, "--export", "megatron"]) == 0
+    job = read_back(tmp_path, "megatron", capsys.readouterr().out)
+    assert (job.axes.dp, job.axes.tp) == (best["dp"], best["tp"])
+    assert job.options["micro_batch"] == best["micro_batch"]
+
+
+def test_the_layout_of_deepseek_v3() -> None:
+    """The example of Megatron-LM's own page: 61 blocks and a module for a further token."""
+    counts = layout_counts("Et*3|(tt|)*29,m|L")
+    assert counts == (4, *[2] * 29, 0, 1)
+    assert sum(counts) == 61 + 2
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=8))
+def test_layouts_read_back(counts: list[int]) -> None:
+    counts = [counts[0] + 1, *counts[1:-1], counts[-1] + 1] if counts[1:] else [counts[0] + 2]
+    assert layout_counts(layout_of(counts, sum(counts) - 2)) == tuple(counts)
+
+
+def test_a_layout_cuts_where_its_letters_say() -> None:
+    network = load_network("gpt2:layers=5:seq=32")
+    graph = partition_graph(network)
+    firsts = first_nodes_of(graph, layout_counts("E|tt|t*3|L"), 4)
+    names = [graph[first].name for first in firsts]
+    assert names == ["embedding", "layer0.attention.qkv", "layer2.attention.qkv", "head"]
+
+
+@pytest.mark.parametrize(
+    "text", ["E(t|", "Ettt|x|L", "t*99999|L", "LtE", "(t*9999)*9999", "E" * 70_000]
+)
+def test_what_is_no_layout(text: str) -> None:
+    from planners import PlanError
+
+    with pytest.raises(PlanError, match="layout"):
+        layout_counts(text)
+
+
+def test_sizes_said_in_full_are_the_description() -> None:
+    for of in SIZES.values():
+        again = Transformer(**sizes_of(of), source=of.source)
+        assert again == of
+    with pytest.raises(NetworkError):
+        load_network("transformer:layers=2")

@@ -1,0 +1,310 @@
+"""Files of training frameworks, as people have them, in our words."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accelarray
+from experiments.cli import main
+from experiments.output import UsageError
+
+MEGATRON = """#!/bin/bash
+# a comment with --num-layers 7
+GPUS_PER_NODE=8
+NUM_NODES=${NUM_NODES:-4}
+TP=8   # tensor
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes $NUM_NODES
+)
+MODEL_ARGS=(
+    --num-layers 80
+    --hidden-size 8192
+    --ffn-hidden-size 28672
+    --num-attention-heads 64
+    --group-query-attention
+    --num-query-groups 8
+    --seq-length 4096 --max-position-embeddings 4096
+    --normalization RMSNorm --swiglu --disable-bias-linear
+    --untie-embeddings-and-output-weights --hidden-dropout 0.0
+    --position-embedding-type rope --vocab-size 128000
+)
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py ${MODEL_ARGS[@]} \\
+   --tensor-model-parallel-size ${TP} --sequence-parallel \\
+   --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 10 \\
+   --micro-batch-size 1 --global-batch-size 128 --bf16 --use-distributed-optimizer \\
+   --recompute-granularity selective --lr 1e-4 --some-new-flag 3
+"""
+LLAMA_70B = {
+    "layers": 80, "hidden": 8192, "heads": 64, "ffn": 28672, "kv_heads": 8, "seq": 4096,
+    "vocab": 128_000, "gated": True, "activation": "silu", "biases": False, "tied": False,
+    "norm": "rms_norm", "positions": "rotary", "fused_qkv": True,
+}  # fmt: skip
+BRIDGE = """
+model:
+  _target_: megatron.bridge.models.DeepSeekModelProvider
+  num_layers: 61
+  hidden_size: 7168
+  ffn_hidden_size: 18432
+  num_attention_heads: 128
+  kv_channels: 128
+  q_lora_rank: 1536
+  multi_latent_attention: true
+  num_moe_experts: 256
+  moe_router_topk: 8
+  moe_ffn_hidden_size: 2048
+  moe_shared_expert_intermediate_size: 2048
+  moe_layer_freq: ([0]*3+[1]*58)
+  gated_linear_unit: true
+  normalization: RMSNorm
+  add_bias_linear: false
+  share_embeddings_and_output_weights: false
+  position_embedding_type: rope
+  hidden_dropout: 0.0
+  padded_vocab_size: 129280
+  seq_length: 4096
+  pipeline_model_parallel_size: 16
+  expert_model_parallel_size: 64
+  pipeline_model_parallel_layout: "Et*3|(tt|)*29,m|L"
+  recompute_granularity: full
+  recompute_method: block
+  recompute_num_layers: 2
+train: {global_batch_size: 4096, micro_batch_size: 1}
+mixed_precision: bf16_with_fp8_hybrid
+ddp: {use_distributed_optimizer: true}
+"""
+NEMO = """
+trainer: {devices: 8, num_nodes: 2, precision: bf16-mixed}
+model:
+  num_layers: 24
+  hidden_size: 2048
+  num_attention_heads: 16
+  encoder_seq_length: 2048
+  tensor_model_parallel_size: 2
+  virtual_pipeline_model_parallel_size: null
+  micro_batch_size: 4
+  global_batch_size: 256
+  activations_checkpoint_granularity: full
+  bias: false
+  activation: fast-swiglu
+"""
+TORCHTITAN = """
+[model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 8
+seq_len = 8192
+[parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = 4
+tensor_parallel_degree = 2
+strange = 1
+[activation_checkpoint]
+mode = "full"
+[optimizer]
+name = "AdamW"
+lr = 3e-4
+"""
+MAXTEXT = """
+base_emb_dim: 4096
+base_num_query_heads: 32
+base_num_kv_heads: 8
+base_mlp_dim: 14336
+base_num_decoder_layers: 32
+vocab_size: 128_256
+per_device_batch_size: 4
+ici_fsdp_parallelism: 8
+ici_tensor_parallelism: 2
+dcn_data_parallelism: 2
+remat_policy: minimal
+max_target_length: 4096
+quantization: fp8
+steps: 10
+"""
+DEEPSPEED = """{
+  "train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4,
+  "zero_optimization": {"stage": 2, "overlap_comm": true}, "fp16": {"enabled": true},
+  "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}, "strange": "auto"
+}"""
+DEEPSEEK = {
+    "layers": 61, "hidden": 7168, "heads": 128, "ffn": 18432, "head_dim": 128, "seq": 4096,
+    "experts": 256, "topk": 8, "moe_ffn": 2048, "shared_ffn": 2048, "vocab": 129_280,
+    "gated": True, "activation": "silu", "biases": False, "tied": False, "norm": "rms_norm",
+    "positions": "rotary", "fused_qkv": True, "q_rank": 1536, "kv_rank": 512, "rope_dim": 64,
+    "dense_layers": 3,
+}  # fmt: skip
+FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "pretrain.sh": (
+        "Megatron's arguments",
+        MEGATRON,
+        {
+            "batch": 128, "precision": "bf16", "optimizer": "adam", "zero": 1, "micro_batch": 1,
+            "parallel": "dp=2,pp=2,tp=8,vp=4,sp", "recompute": "selective",
+            "transformer": LLAMA_70B,
+        },
+    ),
+    "bridge.yaml": (
+        "Megatron's arguments",
+        BRIDGE,
+        {
+            "batch": 4096, "precision": "fp8", "optimizer": "adam", "zero": 1, "micro_batch": 1,
+            "parallel": "pp=16,vp=2,ep=64", "recompute": "2",
+            "stage_layers": "4," + "2," * 29 + "0,1", "transformer": DEEPSEEK,
+        },
+    ),
+    "nemo.yaml": (
+        "Megatron's arguments",
+        NEMO,
+        {
+            "batch": 256, "precision": "bf16", "optimizer": "adam", "zero": 0, "micro_batch": 4,
+            "parallel": "dp=8,tp=2", "recompute": "full",
+            "transformer": {
+                "layers": 24, "hidden": 2048, "heads": 16, "seq": 2048, "gated": True,
+                "activation": "silu", "biases": False, "tied": True, "norm": "layer_norm",
+                "positions": "table", "fused_qkv": True, "dropout": True,
+            },
+        },
+    ),
+    "train.toml": (
+        "torchtitan's TOML",
+        TORCHTITAN,
+        {
+            "network": "llama3-8b:seq=8192", "batch": 64, "precision": "bf16", "zero": 3,
+            "optimizer": "adam", "parallel": "dp=8,tp=2,sp", "micro_batch": 8,
+            "recompute": "full",
+        },
+    ),
+    "maxtext.yml": (
+        "MaxText's YAML",
+        MAXTEXT,
+        {
+            "batch": 128, "precision": "fp8", "optimizer": "adam", "parallel": "dp=16,tp=2",
+            "zero": 3, "micro_batch": 8, "recompute": "selective",
+            "transformer": {
+                "seq": 4096, "layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8,
+                "ffn": 14336, "head_dim": 128, "vocab": 128_256, "gated": True,
+                "norm": "rms_norm", "positions": "rotary", "activation": "silu",
+                "biases": False, "fused_qkv": False, "tied": False,
+            },
+        },
+    ),
+    "ds.json": (
+        "DeepSpeed's JSON",
+        DEEPSPEED,
+        {
+            "batch": 64, "precision": "fp16", "optimizer": "adam", "zero": 2, "micro_batch": 2,
+            "parallel": "dp=8",
+        },
+    ),
+}  # fmt: skip
+
+
+def read(folder: Path, name: str, text: str) -> Any:
+    path = folder / name
+    path.write_text(text)
+    with pytest.warns(accelarray.AccelarrayWarning) if _notes(name) else _silent():
+        return accelarray.read(path)
+
+
+def _notes(name: str) -> bool:
+    return name not in ("maxtext.yml", "bridge.yaml", "nemo.yaml")
+
+
+def _silent() -> Any:
+    from contextlib import nullcontext
+
+    return nullcontext()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_as_people_have_them(name: str, tmp_path: Path) -> None:
+    kind, text, values = FILES[name]
+    found = read(tmp_path, name, text)
+    assert found.kind == kind
+    assert found.to_dict()["options"] == values
+
+
+def test_what_was_not_understood_is_told(tmp_path: Path) -> None:
+    notes = {
+        name: read(tmp_path, name, text).to_dict()["notes"]
+        for name, (_, text, _) in FILES.items()
+        if _notes(name)
+    }
+    path = tmp_path / "pretrain.sh"
+    assert notes["pretrain.sh"] == [f"not understood of {path}: some_new_flag"]
+    assert notes["train.toml"] == [
+        "weights are sharded among some of dp (HSDP): read as among all of it",
+        f"not understood of {tmp_path / 'train.toml'}: parallelism.strange",
+    ]
+    assert notes["ds.json"][0] == "auto, which the trainer decides: strange"
+
+
+def test_a_vocabulary_is_padded_as_megatron_pads_it(tmp_path: Path) -> None:
+    text = MEGATRON.replace("128000", "128256")
+    assert read(tmp_path, "pretrain.sh", text).job.sizes["vocab"] == 129_024  # 126 x 128 x 8
+    text += " --make-vocab-size-divisible-by 1"
+    assert read(tmp_path, "pretrain.sh", text).job.sizes["vocab"] == 128_256
+
+
+def test_the_toml_is_a_file_for_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "pretrain.sh", tmp_path / "job.toml"
+    small = MEGATRON.replace("--num-layers 80", "--num-layers 4").replace("stage 10", "stage 1")
+    source.write_text(small.replace("--seq-length 4096", "--seq-length 256"))
+    assert main(["read", str(source), "--output", str(target)]) == 0
+    assert "not understood" in capsys.readouterr().err
+    words = ["simulate", "--config", str(target), "--array", "h100-cluster", "--set", "nodes=4"]
+    assert main([*words, "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["network"].startswith("transformer")
+    assert data["batch"] == 128
+    assert "dp=2 pp=2 tp=8 vp=2 sp" in data["execution"]
+
+
+def test_a_config_json_read_is_the_network_itself(tmp_path: Path) -> None:
+    config = {
+        "model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 96,
+        "num_attention_heads": 4, "head_dim": 32, "intermediate_size": 80,
+        "max_position_embeddings": 64,
+    }  # fmt: skip
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    sizes = accelarray.read(path).job.sizes
+    text = ":".join(f"{k}={str(v).lower() if v in (True, False) else v}" for k, v in sizes.items())
+    one, other = accelarray.network(path), accelarray.network(f"transformer:{text}")
+    assert one.layers == other.layers
+    assert one.fused == other.fused
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.json", "[]", "no keys and values"),
+        ("a.json", '{"a": 1}', "not a file that is known here"),
+        ("a.yaml", "a: &x [1]\nb: *x\n", "aliases (*name) are not read"),
+        ("a.yaml", "a: !!python/object/apply:os.system [ls]\n", "not valid YAML"),
+        ("a.yaml", "num_layers: [1]\nhidden_size: 3\n", "num_layers: [1]: must be a whole number"),
+        ("a.sh", "x --num-layers many", "num_layers: 'many': must be a whole number"),
+        ("a.sh", "x --num-layers 4 '", "not a shell command"),
+        ("a.sh", "echo", "not a file that is known here"),
+        ("a.toml", "[parallelism]\ntensor_parallel_degree = -1\n", "must be a whole number"),
+        ("a.yml", "ici_fsdp_parallelism: 0\n", "must be a whole number, or -1"),
+    ],
+)
+def test_what_cannot_be_read(name: str, text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        accelarray.read(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert words in str(error.value)
+
+
+def test_variables_that_grow_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    lines = [f'A{i}="{"$A" + str(i + 1) + " "} {"x" * 900}"' for i in range(20)]
+    path.write_text("\n".join(lines) + "\n" + "$A0 " * 200_000)
+    with pytest.raises(UsageError, match="variables make more than 4 MiB"):
+        accelarray.read(path)
