@@ -17,7 +17,6 @@ from experiments.results.result import Result
 from experiments.studies.case import Case, plan_of
 from experiments.studies.fitting import (
     VARIED,
-    Choice,
     Fit,
     ranked,
     row_of,
@@ -27,7 +26,6 @@ from experiments.studies.fitting import (
 )
 from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import duration
-from planners import Axes
 from planners.errors import check_batch
 
 if TYPE_CHECKING:
@@ -106,31 +104,32 @@ class FitResult(Result):
         """The fastest as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
         from experiments.files.export import exported
 
-        if not self.fits:
+        if self.best is None:
             raise UsageError(f"{self.title()}: nothing fits that could be exported")
-        best = self.fits[0]
-        axes = Axes(**{name: best[name] for name in ("dp", "tp", "sp", "cp", "pp", "vp", "ep")})
-        update = best["update"] if "update" in self.asked.varied else self.asked.execution.update
-        case = self.asked.case(Choice(axes, best["micro_batch"], best["recompute"], update))
-        return exported(case, plan_of(case), target)
+        return exported(self.best, plan_of(self.best), target)
 
     def plot(self) -> Figure:
         """Step time against memory of the combinations that fit."""
         return plot_fit(self.fits, self.title(), self.asked.capacity_bytes)
 
+    def _counted(self) -> str:
+        """How many combinations there are, and what became of them."""
+        counts, left = why_not(self.found), self.every - len(self.found)
+        became = {
+            "simulated": len(self.fits),
+            **counts,
+            "left out (their weights alone do not fit, smaller micro-batches do not, or less "
+            "recomputation fits)": left,
+        }
+        said = [f"{number:,} {words}" for words, number in became.items() if number]
+        return f"{self.every:,} combinations: {', '.join(said)}."
+
     def tables(self) -> list[Table | str]:
         """The fastest, and how many there were in all."""
         from rich.table import Table
 
-        best, every, rows, bound_s = self.fits, self.every, self.found, self.bound_s
-        counts = why_not(rows)
-        said = [
-            f"{every:,} combinations: {len(best):,} simulated, "
-            f"{counts['do not fit in memory']:,} that do not fit in memory, "
-            f"{counts['cannot be']:,} that cannot be; of the other {every - len(rows):,} the "
-            "weights alone do not fit, or smaller micro-batches do not, or the same fits with less "
-            "computed again."
-        ]
+        best, bound_s = self.fits, self.bound_s
+        said = [self._counted()]
         if not best:
             return [self.title(), *said]
         names = ("plan", *COLUMNS[-3:]) if bound_s else COLUMNS
