@@ -23,8 +23,10 @@ FUNCTIONS = [
 OUTPUT = {"help", "format", "output", "plot", "study", "config", "set_keys"}
 """Flags of what is shown, and where: results have methods for that."""
 OTHERWISE: dict[str, dict[str, str | None]] = {
-    "simulate": {"unfolded": "folded", "metrics": None},
+    "simulate": {"unfolded": "folded", "metrics": None, "export": None},
     "explain": {"metrics": None},
+    "fit": {"export": None},
+    "read": {"file": "path"},
     "plan": {"layers": "network", "levels": "array", "profile": None}
     | dict.fromkeys((set(OF_PROFILES) | {"straight", "fewer"}) - set(MODEL_OPTIONS)),
     "speedup": {"unfolded": "folded"},
