@@ -287,8 +287,11 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistak
 
 def _main() -> int:
     """The command ``accelarray``."""
-    from experiments.cli import main
-
+    try:
+        from experiments.cli import main
+    except KeyboardInterrupt:
+        sys.stderr.write("accelarray: interrupted\n")
+        return 130
     return main()
 
 

@@ -16,6 +16,7 @@ def configure(commands: Any) -> None:
     parser.add_argument("paper", metavar="PAPER", choices=tuple(TITLES), help=", ".join(TITLES))
     plot = changed("plot", values="FOLDER", about="draw each figure in FOLDER")
     add(parser, "reproduce.figures", "reproduce.plot_format", plot)
+    add(parser, "store")
     add_output(parser)
     parser.set_defaults(run=run)
 

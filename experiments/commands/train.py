@@ -38,8 +38,9 @@ def configure(commands: Any) -> None:
         parser,
         changed("vary", required=False),
         *EXECUTION,
+        "store",
         "plot",
-        hide=("memory_reserve",),
+        hide=("memory_reserve", "store"),
     )
     add_output(parser)
     parser.set_defaults(run=run, vary=None)

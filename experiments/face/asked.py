@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from experiments.face.forms import (
     ArrayOptions,
@@ -40,6 +40,9 @@ from hardware import Array
 from planners import Objective, Planner
 from simulator import Execution, usual
 from workloads import Network
+
+if TYPE_CHECKING:
+    from experiments.face.forms import StoreLike
 
 BATCH = 512
 
@@ -167,6 +170,13 @@ Running = tuple[Runner, Progress, list[str]]
 """Who runs cases, who hears of those that are finished, and what was said before."""
 
 
+def opened(store: StoreLike | None) -> AbstractContextManager[Store | None]:
+    """A store that was given as a path, open meanwhile; or one that is open."""
+    if isinstance(store, str | PathLike):
+        return Store(os.fspath(store))
+    return nullcontext(store)
+
+
 @contextmanager
 def running(options: RunOptions, total: int) -> Iterator[Running]:
     """Where cases run and are kept: ``store``, ``jobs``, ``cluster`` and ``progress``.
@@ -181,9 +191,8 @@ def running(options: RunOptions, total: int) -> Iterator[Running]:
         tell(said)
         told.append(said)
 
-    store, hears = options.get("store"), options.get("progress")
-    kept = Store(os.fspath(store)) if isinstance(store, str | PathLike) else nullcontext(store)
-    with kept as open_store, hearing(hears, total) as progress:
+    hears = options.get("progress")
+    with opened(options.get("store")) as open_store, hearing(hears, total) as progress:
         jobs, cluster = options.get("jobs"), options.get("cluster")
         yield Runner(open_store, jobs, cluster, tell_too), progress, told
 

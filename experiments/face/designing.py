@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
@@ -25,7 +24,7 @@ from experiments.design.study import (
     run_search,
     study,
 )
-from experiments.face.asked import transforms_of
+from experiments.face.asked import opened, transforms_of
 from experiments.face.forms import explicit
 from experiments.face.inputs import array_of, batch_of, execution_of, networks_of, planner_of
 from experiments.output import UsageError, deliver, hearing
@@ -151,8 +150,7 @@ def design(
         raise UsageError(f"objective: one of {', '.join(AIMS)}; search: {', '.join(SEARCHES)}")
     groups = [[case] for case in cases] if each else [cases]
     studies, data = [], []
-    kept = Store(os.fspath(store)) if isinstance(store, str | os.PathLike) else nullcontext(store)
-    with kept as open_store:
+    with opened(store) as open_store:
         for group in groups:
             asked = Asked(
                 tuple(group),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from experiments.face.asked import opened
 from experiments.face.forms import explicit
 from experiments.face.inputs import names
 from experiments.output import UsageError, hearing
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
     from rich.table import Table
 
-    from experiments.face.forms import Progress
+    from experiments.face.forms import Progress, StoreLike
 
 TITLES = {
     "hypar": "HyPar (Song et al., HPCA 2019)",
@@ -73,9 +74,14 @@ class PaperResult(Result):
 
 @explicit(
     paper='one of "hypar", "accpar", "pipedream", "ripples", "hop", "charm", "spacx", "red"',
+    store="file that keeps finished values; they are not made again",
 )
 def reproduce(
-    paper: str, figures: str | Iterable[str] = "all", *, progress: Progress | None = None
+    paper: str,
+    figures: str | Iterable[str] = "all",
+    *,
+    store: StoreLike | None = None,
+    progress: Progress | None = None,
 ) -> PaperResult:
     """Make figures of a paper's evaluation again.
 
@@ -91,8 +97,10 @@ def reproduce(
             f"--figures: {paper} has no {', '.join(unknown)}; one of {', '.join(known)}"
         )
     asked = {key: known[key]() for key in keys}
-    with hearing(progress, sum(len(one.points) for one in asked.values())) as hears:
-        return PaperResult(paper, {key: one.made(hears) for key, one in asked.items()})
+    total = sum(len(one.points) for one in asked.values())
+    with opened(store) as kept, hearing(progress, total) as hears:
+        made = {key: one.made(hears, kept, f"{paper} {key}") for key, one in asked.items()}
+        return PaperResult(paper, made)
 
 
 def to_dict(paper: str, figures: Mapping[str, Figure]) -> dict[str, Any]:

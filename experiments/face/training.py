@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
-from experiments.face.asked import changed, transforms_of
+from experiments.face.asked import changed, opened, transforms_of
 from experiments.face.forms import explicit
 from experiments.face.inputs import array_of, execution_of, named, names, network_of
 from experiments.notices import tell
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
         ModelOptions,
         NetworkLike,
         Progress,
+        StoreLike,
         Vary,
     )
+    from experiments.studies.running.store import Store
     from hardware import Array
 
 
@@ -88,6 +90,7 @@ class TrainResult(Answer):
 @explicit(
     batch="samples of one worker's iteration (default 32)",
     vary="values by key: a grid of runs",
+    store="file that keeps the finished runs of a grid; they are not run again",
 )
 def train(
     network: NetworkLike,
@@ -108,6 +111,7 @@ def train(
     rate: float | None = None,
     vary: Vary | None = None,
     set: Changes = (),  # noqa: A002
+    store: StoreLike | None = None,
     progress: Progress | None = None,
     **options: Unpack[ModelOptions],
 ) -> TrainResult:
@@ -142,7 +146,10 @@ def train(
         rate,
     )
     if vary is not None:
-        return _grid(asked, vary, (named(array), changes), progress)
+        with opened(store) as kept:
+            return _grid(asked, vary, (named(array), changes), progress, kept)
+    if store is not None:
+        raise UsageError("--store keeps the runs of a grid; give --vary, or leave it out")
     if methods == [METHOD]:
         return _pipeline(asked)
     return _compared(asked, methods, progress, several=bool(listed))
@@ -188,11 +195,15 @@ def _pipeline(asked: Training) -> TrainResult:
 
 
 def _grid(
-    asked: Training, vary: Vary, spec: tuple[str | Array, list[str]], progress: Progress | None
+    asked: Training,
+    vary: Vary,
+    spec: tuple[str | Array, list[str]],
+    progress: Progress | None,
+    store: Store | None,
 ) -> TrainResult:
     """A run for every point of a grid, as one table."""
     axes = axes_of(vary)
     with hearing(progress, len(points(axes))) as hears:
-        rows = list(swept(asked, axes, *spec, hears))
+        rows = list(swept(asked, axes, *spec, hears, store))
     about = f"{asked.network.name}, {len(rows)} runs"
     return TrainResult(rows, lambda: rows, lambda: list(grid(asked, axes, rows)), about=about)

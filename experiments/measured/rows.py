@@ -16,6 +16,7 @@ from experiments.output import UsageError
 from experiments.studies.published_values import shipped_rows
 from hardware.reader import Cells, checked_rows, number, parse_csv, read_text, whole
 from hardware.reader import Row as Line
+from workloads.importers.transformer_file import LONGEST, MOST_LAYERS
 
 REMARKS = (
     "where",
@@ -35,8 +36,11 @@ MOST = 10**9
 
 Text = Annotated[str, Field(max_length=200)]
 LongText = Annotated[str, Field(max_length=4000)]
-Count = Annotated[int | None, whole(0, MOST), AfterValidator(lambda count: count or None)]
-"""None and 0 are unknown."""
+Unknown = AfterValidator(lambda count: count or None)
+"""Of what is counted None and 0 are unknown."""
+Count = Annotated[int | None, whole(0, MOST), Unknown]
+Layers = Annotated[int | None, whole(0, MOST_LAYERS), Unknown]
+Tokens = Annotated[int | None, whole(0, LONGEST), Unknown]
 Measure = Annotated[float, number(0, MOST)] | None
 Flag = Annotated[bool, BeforeValidator(lambda cell: cell and float(cell) != 0)]
 
@@ -75,7 +79,7 @@ class Row(Cells):
     gpus: Annotated[int, whole(1, MOST)]
     gpus_per_node: Count = None
     year: Count = None
-    layers: Count = None
+    layers: Layers = None
     hidden: Count = None
     ffn: Count = None
     heads: Count = None
@@ -87,7 +91,7 @@ class Row(Cells):
     moe_ffn: Count = None
     shared_ffn: Count = None
     dense_layers: Count = None
-    seq: Count = None
+    seq: Tokens = None
     gbs: Count = None
     mbs: Count = None
     tp: Count = None

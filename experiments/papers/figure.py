@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from experiments.studies.running.store import Store
 
 Row = dict[str, Any]
 Point = Callable[[], Row]
@@ -40,11 +43,16 @@ class Figure:
         """Planners in the order of the rows."""
         return list(dict.fromkeys(row["planner"] for row in self.rows if "planner" in row))
 
-    def made(self, progress: Callable[[str], None] = lambda done: None) -> Figure:
-        """The same with its rows; ``progress`` hears of each."""
+    def made(
+        self,
+        progress: Callable[[str], None] = lambda done: None,
+        store: Store | None = None,
+        name: str = "",
+    ) -> Figure:
+        """The same with its rows; ``progress`` hears of each, ``store`` keeps them by ``name``."""
         rows: list[Row] = []
-        for point in self.points:
-            row = point()
+        for number, point in enumerate(self.points):
+            row = point() if store is None else store.once((name, number), point)
             rows.append(row)
             progress(", ".join(str(row[name]) for name in (*self.axes, "planner") if name in row))
         messages = self.notes(rows) if callable(self.notes) else self.notes

@@ -16,7 +16,7 @@ from simulator.cost.operators import Map, Moved, NodeOperators, Operator, Operat
 from simulator.cost.recompute import NONE, recomputed
 from simulator.cost.units.vectors import worked_by
 from workloads import RECEIVED, SENT, Layer, Network
-from workloads.cache import once_for_each
+from workloads.cache import Weighed
 from workloads.layer_types import Kept, Operand, Role, Step
 from workloads.tensors import INPUT
 
@@ -32,10 +32,15 @@ def operators(
     What is to ``recompute`` (``simulator.cost.recompute``) runs forward again, to its end
     or, with ``early_stop``, as far as backward needs it.
     """
-    return _made(network, inference, recompute, early_stop)
+    key = network, inference, recompute, early_stop
+    return _KEPT.get(key, lambda: _made(*key))
 
 
-@once_for_each
+MOST_NODES = 40_000
+"""Nodes whose operators are kept in one process, some 4 KB each."""
+_KEPT = Weighed[Operators](MOST_NODES, lambda made: len(made.nodes))
+
+
 def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -> Operators:
     step = _TrainingOperators(network)
     nodes = [step.node(index) for index in range(len(step.all.graph))]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -165,6 +166,26 @@ class Store:
                     check(found[key], f"outputs of {key:.12}", ValueError)
         return found
 
+    def once(
+        self, identity: Sequence[object], make: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """A row of a study, which ``identity`` and the model's version decide: kept, or made now.
+
+        Rows of all studies are unlike: a checksum says that one is as it was put here.
+        """
+        from simulator import MODEL_VERSION
+
+        key = _digest([MODEL_VERSION, *identity])
+
+        def check(outputs: Any, where: str, error: Error) -> None:
+            if not isinstance(outputs, dict) or outputs.get("sum") != _sum(key, outputs):
+                raise error(f"{where}: the row is not as it was kept")
+
+        if (found := self.get([key], check).get(key)) is None:
+            found = {"row": make()}
+            self.put(key, {"study": str(identity[0])}, found | {"sum": _sum(key, found)})
+        return dict(found["row"])
+
     def rows(self) -> list[dict[str, Any]]:
         """Every result, oldest first: key, inputs, outputs, when, and by which version."""
         with self._errors():
@@ -199,6 +220,14 @@ class Store:
             if isinstance(error, UsageError):
                 raise
             raise StoreError(f"{self.path}: a damaged row: {error}") from None
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _sum(key: str, outputs: dict[str, Any]) -> str:
+    return _digest([key, outputs.get("row")])
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from os.path import isfile
 from typing import Any
 
 from experiments.notices import REMEDY
 from experiments.output import UsageError
+from experiments.studies.case import Case
 from hardware import COMMAND_LINE, Array, SpecError
+from hardware.reader import read_text
 from hardware.watched import unread, watched
 from simulator import PICOSECONDS, Execution, SimulationError, Timeline, overflow
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.cluster import Cluster, Setting
+from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.graphs import load_graph
 from simulator.asynchronous.learning.models import Learned, learn
 from simulator.asynchronous.learning.problems import load_problem
 from simulator.asynchronous.registry import load_algorithm
 from simulator.asynchronous.run import Run
-from simulator.asynchronous.stragglers import parse_slowdowns
+from simulator.asynchronous.stragglers import MOST_TRACE_BYTES, parse_slowdowns
 from simulator.asynchronous.waiting import Hang
 from workloads import Network, load_network
 
@@ -57,6 +61,16 @@ class Training:
         """The method itself; raises TrainingError where it has no such option."""
         name, options = split_method(self.method)
         return load_algorithm(name, options)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """All that decides what comes of it; of files their contents."""
+        files = [name for name in (*self.slowdowns, self.graph or "") if isfile(name)]
+        step = Case(self.network, "data_parallel", self.array, self.batch, execution=self.execution)
+        rest = {one.name: getattr(self, one.name) for one in fields(self)[3:]}
+        del rest["array"], rest["execution"]
+        texts = [read_text(name, TrainingError, "a trace", MOST_TRACE_BYTES) for name in files]
+        return "train", step.key, self.method, rest, texts
 
     def run(self, progress: Callable[[], object] | None = None) -> Trained:
         """Simulate it, then learn through what happened; raises TrainingError."""

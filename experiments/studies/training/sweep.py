@@ -6,13 +6,18 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError
 from experiments.studies.options import Axis, Value, array_of
-from experiments.studies.training.run import Trained, Training
+from experiments.studies.training.run import Training
 from experiments.studies.training.tables import mean
 from hardware import Array
+from simulator.asynchronous.registry import ALGORITHMS
+
+if TYPE_CHECKING:
+    from experiments.studies.running.store import Store
 
 WHOLE = ("workers", "iterations", "batch", "seed")
 NUMBERS = ("rate", "loss")
@@ -69,8 +74,9 @@ def swept(
     array: str | Array,
     changes: Sequence[str],
     progress: Callable[[str], object],
+    store: Store | None = None,
 ) -> Iterator[Row]:
-    """A row for every point: what was varied, and what came of it."""
+    """A row for every point: what was varied, and what came of it, kept in ``store``."""
     for point in points(axes):
         one = training_at(asked, axes, point, array, changes)
         varied = {
@@ -79,11 +85,14 @@ def swept(
             else value.number or value.label
             for axis, value in zip(axes, point, strict=True)
         }
-        yield varied | _row(one.run(), asked)
+        ours = type(one.way) in ALGORITHMS.values()  # nobody knows what others depend on
+        row = partial(_row, one, asked)
+        yield varied | (store.once(one.identity, row) if store and ours else row())
         progress(", ".join(value.label for value in point))
 
 
-def _row(one: Trained, asked: Training) -> Row:
+def _row(training: Training, asked: Training) -> Row:
+    one = training.run()
     row: Row = {
         "iterations_per_s": one.iterations_per_s,
         "slowest_per_s": min(one.each_per_s),

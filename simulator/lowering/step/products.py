@@ -6,7 +6,7 @@ What a core computes as operations: an operator, or several one after the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hardware import Device
@@ -21,10 +21,12 @@ from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
 from workloads import Network
-from workloads.cache import once_for_each
+from workloads.cache import Weighed
 
-MOST = 100_000
-"""Products of one network that are kept, some 200 bytes for each of their operators."""
+MOST = 200_000
+"""Operators whose costs are kept in one process, some 200 bytes each, of all networks."""
+LEAST = 1000
+"""What the products of a network count for besides: so not more than 200 are kept."""
 
 
 class Products:
@@ -43,6 +45,12 @@ class Products:
         self.sorts = sorts_of(self._step)
         self._known: dict[tuple[int, Phase, Shard, float], tuple[list[OperatorCost], int]] = {}
         """Costs of the operators of a product, and picoseconds of all of them."""
+        self._operators = 0
+
+    @property
+    def kept(self) -> int:
+        """How much is kept: in operators."""
+        return LEAST + len(self.sorts) + self._operators
 
     def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
         """A node's operators of a phase, one after the other on the roofline; None without any.
@@ -62,10 +70,12 @@ class Products:
     ) -> tuple[list[OperatorCost], int]:
         key = self.sorts[v], phase, held, updated
         if key not in self._known:
-            if len(self._known) >= MOST:
+            if self._operators >= MOST:
                 self._known.clear()
+                self._operators = 0
             done = costs(self.operators(v, phase, updated), held, self.core)
             self._known[key] = done, lasts_ps(done)
+            self._operators += 1 + len(done)
         return self._known[key]
 
     def operators(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:
@@ -76,19 +86,13 @@ class Products:
         return work
 
 
-@once_for_each
-def _of_network(network: Network) -> dict[Hashable, Products]:
-    del network
-    return {}
+_KEPT = Weighed[Products](MOST, lambda products: products.kept)
 
 
 def products_of(network: Network, device: Device, execution: Execution) -> Products:
     """Those of a network that are kept in this process."""
-    known = _of_network(network)
-    key = device, execution.whole_shards, *execution.computing.values()
-    if key not in known:
-        known[key] = Products(network, device, execution)
-    return known[key]
+    key = network, device, execution.whole_shards, *execution.computing.values()
+    return _KEPT.get(key, lambda: Products(network, device, execution))
 
 
 def computed(

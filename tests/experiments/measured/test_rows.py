@@ -47,6 +47,8 @@ def test_the_shipped_rows() -> None:
             "rows.csv:2: gpus: 'many': must be a whole number",
         ),
         (table(SMALL | {"gpus": "-8"}), "rows.csv:2: gpus: '-8': must be a whole number from 1"),
+        (table(SMALL | {"layers": 4097}), "layers: '4097': must be a whole number from 0 to 4,096"),
+        (table(SMALL | {"seq": 1 << 21}), "seq: '2097152': must be a whole number from 0 to 1,048"),
         (table(SMALL | {"tp": "1.5"}), "rows.csv:2: tp: '1.5': must be a whole number from 0"),
         (table(SMALL | {"gpus": ""}), "rows.csv:2: gpus: is missing"),
         (table({"id": "a", "source": "s", "gpus": 1}), "rows.csv:2: hw: is missing"),

@@ -1,6 +1,7 @@
 """Products that are kept: the same as made anew, whoever asks, and those of alike nodes once."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from simulator.lowering.models import rules_of
 from simulator.lowering.step import products as module
 from simulator.lowering.step.products import Products, products_of
 from workloads import load_network
+from workloads.cache import Weighed
 
 NETWORK = load_network("gpt2:seq=64")
 ARRAY = DEPLOYED.planned(load_array("tpu-v3-8"))
@@ -84,6 +86,23 @@ def test_more_than_some_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [str(one) for one in expected] == [str(one) for one in again]
     pairs = zip(expected, again, strict=True)
     assert all(one and other and one.duration_ps == other.duration_ps for one, other in pairs)
+
+
+def test_the_oldest_products_go_where_all_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(number: int) -> Products:
+        device = replace(DEVICE, hbm_bytes_per_s=1e9 + number)
+        products = products_of(NETWORK, device, DEPLOYED)
+        products.of(0, Phase.FORWARD, shard(0, 1))
+        return products
+
+    most = 3 * of(0).kept
+    monkeypatch.setattr(module, "_KEPT", Weighed[Products](most, lambda one: one.kept))
+    first, second, third = of(1), of(2), of(3)
+    assert of(1) is first
+    assert of(4) is not second  # the oldest of four, of which three are kept
+    assert of(1) is first
+    assert of(3) is third
+    assert of(2) is not second
 
 
 def test_a_part_of_the_update_takes_less() -> None:

@@ -187,3 +187,19 @@ def test_several_processes_open_and_write_at_once(tmp_path: Path, attempt: int) 
     assert [(w.communicate()[1], w.returncode) for w in writers] == [(b"", 0)] * 4
     with Store(path) as store:
         assert len(store) == 4 * 50 + 50
+
+
+def test_a_row_of_a_study_is_made_once_and_damage_is_told(tmp_path: Path) -> None:
+    made: list[float] = []
+
+    def make() -> dict[str, float]:
+        made.append(0.5)
+        return {"ours": made[-1]}
+
+    with Store(tmp_path / "s.db") as store:
+        assert [store.once(("hypar 5", 0), make) for _ in range(2)] == [{"ours": 0.5}] * 2
+        store.once(("hypar 5", 1), make)
+        assert len(made) == len(store) == 2
+        store._db.execute("UPDATE results SET outputs = replace(outputs, '0.5', '0.6')")
+        with pytest.raises(StoreError, match=r"a damaged row: .* is not as it was kept"):
+            store.once(("hypar 5", 0), make)
