@@ -28,11 +28,12 @@ from hardware import Array, ChipLinks, Device, Group, Topology, wires_of
 from planners import Plan, Split, load_planner
 from planners.partition import Partition
 from simulator import Execution, Timeline, simulate
+from simulator.engine.plain import VARIABLE
 from tests.strategies import arrays, networks, plans
 from workloads import Network, load_network
 
 FEW, MANY = 23, 556
-"""Examples of each of nine relations: 200 and 5,000 together."""
+"""Examples of each of twelve relations: 276 and 6,672 together."""
 ANOMALY = 0.06
 """The most that a faster part may cost where exchanges overlap or share links."""
 PLACELESS = ("tree", "switch", "bus", "fully_connected")
@@ -221,6 +222,51 @@ def mirrored_kinds_take_as_long(step: Step) -> None:
     assert after.iteration_ps == pytest.approx(before.iteration_ps, rel=1e-6, abs=slack_ps(before))
 
 
+def names_change_nothing(step: Step) -> None:
+    """Other names, in another alphabetical order, of all layers."""
+    number = {layer.name: i for i, layer in enumerate(step.network.layers)}
+
+    def other(name: str) -> str:
+        return f"layer {len(number) - number[name]:03}" if name in number else name
+
+    layers = tuple(
+        replace(
+            layer,
+            name=other(layer.name),
+            inputs=tuple(map(other, layer.inputs)),
+            shared=other(layer.shared),
+        )
+        for layer in step.network.layers
+    )
+    network = replace(step.network, layers=layers)
+    plan = replace(step.plan, nodes=tuple(map(other, step.plan.nodes)))
+    before, after = step.run(), step._replace(network=network, plan=plan).run()
+    assert after.iteration_ps == before.iteration_ps
+    assert after.traffic_bytes == before.traffic_bytes
+    assert [one.peak_bytes for one in after.memory] == [one.peak_bytes for one in before.memory]
+
+
+def accelerations_change_nothing(step: Step) -> None:
+    before = step.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, "1")
+        after = step.run()
+    assert after.iteration_ps == before.iteration_ps
+    assert after.traffic_bytes == pytest.approx(before.traffic_bytes, rel=1e-12)
+    assert tuple(after.link_bytes) == pytest.approx(tuple(before.link_bytes), rel=1e-12)
+
+
+def memory_is_in_the_end_what_it_was(step: Step) -> None:
+    """What computations take more, others give back; nothing is given back before it is taken."""
+    for worker in step.run().program.workers:
+        level, most = 0.0, 0.0
+        for task in worker.template:
+            level += task.held.more
+            most = max(most, level)
+            assert level >= -1e-9 * most
+        assert level == pytest.approx(0.0, abs=1e-9 * most)
+
+
 RELATIONS: dict[Callable[[Step], None], int] = {
     faster_links_are_not_slower: 3,
     a_faster_peak_or_memory_is_not_slower: 3,
@@ -231,6 +277,9 @@ RELATIONS: dict[Callable[[Step], None], int] = {
     no_bound_is_broken: 3,
     without_wires_only_computing_is_left: 1,
     mirrored_kinds_take_as_long: 2,
+    names_change_nothing: 3,
+    accelerations_change_nothing: 2,
+    memory_is_in_the_end_what_it_was: 3,
 }
 """Every relation, and of how many kinds its arrays are at most."""
 
