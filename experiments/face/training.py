@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         StoreLike,
         Vary,
     )
-    from experiments.studies.running.store import Store
     from hardware import Array
 
 
@@ -145,11 +144,8 @@ def train(
         loss,
         rate,
     )
-    if vary is not None:
-        with opened(store) as kept:
-            return _grid(asked, vary, (named(array), changes), progress, kept)
-    if store is not None:
-        raise UsageError("--store keeps the runs of a grid; give --vary, or leave it out")
+    if vary is not None or store is not None:
+        return _grid(asked, vary, (named(array), changes), progress, store)
     if methods == [METHOD]:
         return _pipeline(asked)
     return _compared(asked, methods, progress, several=bool(listed))
@@ -196,14 +192,16 @@ def _pipeline(asked: Training) -> TrainResult:
 
 def _grid(
     asked: Training,
-    vary: Vary,
+    vary: Vary | None,
     spec: tuple[str | Array, list[str]],
     progress: Progress | None,
-    store: Store | None,
+    store: StoreLike | None,
 ) -> TrainResult:
     """A run for every point of a grid, as one table."""
+    if vary is None:
+        raise UsageError("--store keeps the runs of a grid; give --vary, or leave it out")
     axes = axes_of(vary)
-    with hearing(progress, len(points(axes))) as hears:
-        rows = list(swept(asked, axes, *spec, hears, store))
+    with opened(store) as kept, hearing(progress, len(points(axes))) as hears:
+        rows = list(swept(asked, axes, *spec, hears, kept))
     about = f"{asked.network.name}, {len(rows)} runs"
     return TrainResult(rows, lambda: rows, lambda: list(grid(asked, axes, rows)), about=about)
