@@ -25,7 +25,7 @@ from experiments.studies.fitting import (
     why_not,
 )
 from experiments.studies.step_numbers import least_of, readable
-from experiments.terms import duration
+from experiments.terms import aliased, duration
 from planners.errors import check_batch
 
 if TYPE_CHECKING:
@@ -92,13 +92,13 @@ class FitResult(Result):
             "simulated": len(self.fits),
             "lower_bound_s": self.bound_s or None,
             "error_band": self._banded(),
-            "fits": self.fits,
-            "others": self.others,
+            "fits": [aliased(row) for row in self.fits],
+            "others": [aliased(row) for row in self.others],
         }
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each combination that was simulated: those that fit first."""
-        return [*self.fits, *self.others]
+        return [aliased(row) for row in (*self.fits, *self.others)]
 
     def export(self, target: str) -> str:
         """The fastest as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
@@ -201,13 +201,14 @@ def fit(
     asked = Fit(network_of(network, transforms_of(options), place), place, size, model, varied)
     cases, expected, every = asked.cases(), asked.expected(), list(asked.choices())
     found = {}
-    with running(options, len(cases)) as (runner, progress, _):
+    with running(options, len(expected)) as (runner, progress, _):
         for done in runner.run(cases, asked.after, run_choice, asked.passes, expected):
             found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
-            if asked.after(done.name, done.outputs):
-                working(progress, f"{done.name.axes}, micro-batch {done.name.micro_batch}")
+            label = f"{done.name.axes}, micro-batch {done.name.micro_batch}"
+            if done.name in expected:
+                progress(label)
             else:
-                progress(str(done.name.axes))
+                working(progress, label)
     rows = [found[choice] for choice in every if choice in found]  # whichever ended first
     fitting = [choice for choice in found if found[choice]["iteration_s"]]
     best = min(fitting, key=lambda choice: found[choice]["iteration_s"], default=None)

@@ -24,6 +24,7 @@ from experiments.studies.training.pipeline import METHOD, piped, piped_tables
 from experiments.studies.training.run import Trained, Training, compared, unread_changes
 from experiments.studies.training.sweep import points, swept
 from experiments.studies.training.tables import grid, tables
+from experiments.terms import aliased
 from simulator.asynchronous.registry import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -160,10 +161,10 @@ def _compared(
     told = dict.fromkeys(said for one in found for said in _said(one))
     for said in (*unread_changes(found[0].asked), *told):
         tell(said)
-    data = {"methods": [one.to_dict() for one in found]} if several else found[0].to_dict()
+    data = [aliased(one.to_dict()) for one in found]
     return TrainResult(
-        data,
-        lambda: [flat(one.to_dict()) for one in found],
+        {"methods": data} if several else data[0],
+        lambda: [flat(one) for one in data],
         lambda: list(tables(found)),
         picture=partial(plot_training, found),
         runs=tuple(found),
@@ -185,7 +186,7 @@ def _about(asked: Training, methods: list[str]) -> str:
 def _pipeline(asked: Training) -> TrainResult:
     """Stages as workers, which learn with the versions of the weights that they have."""
     found = piped(asked)
-    data = found.to_dict()
+    data = aliased(found.to_dict())
     parts = partial(piped_tables, found)
     return TrainResult(data, lambda: [flat(data)], parts, about=_about(asked, [METHOD]))
 
@@ -204,4 +205,5 @@ def _grid(
     with opened(store) as kept, hearing(progress, len(points(axes))) as hears:
         rows = list(swept(asked, axes, *spec, hears, kept))
     about = f"{asked.network.name}, {len(rows)} runs"
-    return TrainResult(rows, lambda: rows, lambda: list(grid(asked, axes, rows)), about=about)
+    data = [aliased(row) for row in rows]
+    return TrainResult(data, lambda: data, lambda: list(grid(asked, axes, rows)), about=about)

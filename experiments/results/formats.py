@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError
+from experiments.terms import aliased
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,9 +59,9 @@ def flat(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(table: pandas.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a data frame, None where a value is unknown."""
+    """The rows of a data frame by old and new keys, None where a value is unknown."""
     known = table.astype(object).where(table.notna(), None)
-    return [{str(key): value for key, value in row.items()} for row in known.to_dict("records")]
+    return [aliased({str(key): row[key] for key in row}) for row in known.to_dict("records")]
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:

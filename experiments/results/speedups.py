@@ -27,6 +27,7 @@ from experiments.studies.speedups import (
     slower,
 )
 from experiments.studies.step_numbers import check_metrics
+from experiments.terms import aliased
 
 if TYPE_CHECKING:
     import pandas
@@ -101,7 +102,7 @@ class ComparisonResult(Result):
             "complete": result.complete,
             "error_band": band.to_json() if (band := self.error_band) else None,
             "notes": self.messages,
-            "rows": [row.values(result.metrics) for row in result.rows],
+            "rows": _rows(result),
             "geomean": result.geomean,
             **_other_means(result),
             "published": {name: value.speedup for name, value in result.published.items()},
@@ -161,7 +162,9 @@ class ScalingResult(Result):
                 {
                     "levels": level.levels,
                     "accelerators": level.accelerators,
-                    "rows": [row.values(level.result.metrics) for row in level.result.rows],
+                    "rows": [
+                        aliased(row.values(level.result.metrics)) for row in level.result.rows
+                    ],
                     "geomean": level.result.geomean,
                     **_other_means(level.result),
                 }
@@ -272,6 +275,10 @@ def whole(result: AnySpeedups) -> AnySpeedups:
     if not result.complete:
         raise KeyboardInterrupt
     return result
+
+
+def _rows(result: Comparison) -> list[dict[str, Any]]:
+    return [aliased(row.values(result.metrics)) for row in result.rows]
 
 
 def _other_means(result: Comparison) -> dict[str, dict[str, float | None]]:

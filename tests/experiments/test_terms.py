@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -66,6 +68,52 @@ def test_json_has_both_keys(command: str, capsys: pytest.CaptureFixture[str]) ->
     assert 0 < found["mfu"] < 1
     each = found["model_tflops_per_s_per_device"] / found["hardware_tflops_per_s_per_device"]
     assert each == pytest.approx(found["mfu"] / found["hfu"])
+
+
+SMALL = ("--networks", "lenet", "--array", "tpu-v3-8", "--batch", "64", "--jobs", "1")
+NODE = ("--array", "h100-cluster", "--set", "nodes=1")
+TRAIN = ("papers", "train", "lenet", "--workers", "2", "--iterations", "4")
+
+
+@pytest.mark.parametrize(
+    ("words", "old"),
+    [
+        (("speedup", *SMALL, "--planners", "owt"), {"share_of_peak"}),
+        (("speedup", *SMALL, "--planners", "owt", "--levels", "1"), {"share_of_peak"}),
+        (
+            ("sweep", *SMALL, "--planners", "owt", "--vary", "batch=32,64"),
+            {"share_of_peak", "communicating", "waiting"},
+        ),
+        (
+            ("fit", "gpt2:layers=2:seq=64", *NODE, "--batch", "8", "--axes", "tp", "--jobs", "1"),
+            {"share_of_peak"},
+        ),
+        (TRAIN, {"waiting"}),
+        ((*TRAIN, "--vary", "batch=8,16"), {"waiting"}),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_rows_of_json_and_csv_have_both_keys(
+    words: tuple[str, ...], old: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rows(value: Any) -> Iterator[dict[str, Any]]:
+        """Every object that is somewhere in JSON."""
+        if isinstance(value, dict):
+            yield value
+        for one in value if isinstance(value, list) else value.values() if value else ():
+            if isinstance(one, list | dict):
+                yield from rows(one)
+
+    assert main([*words, "--format", "json"]) == 0
+    found = list(rows(json.loads(capsys.readouterr().out)))
+    for new, key in ALIASES.items():
+        having = [row for row in found if key in row]
+        assert bool(having) == (key in old), key
+        assert all(row[new] == row[key] for row in having)
+    if words[0] in ("sweep", "fit"):
+        assert main([*words, "--format", "csv"]) == 0
+        head = capsys.readouterr().out.splitlines()[0].split(",")
+        assert {"mfu", "share_of_peak"} <= {*head}
 
 
 def test_a_reduce_scatter_is_told_from_an_all_reduce(capsys: pytest.CaptureFixture[str]) -> None:
