@@ -29,6 +29,7 @@ from planners.pipeline.profile import read_profile
 from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.graphs import load_graph
 from simulator.asynchronous.stragglers import parse_slowdowns
+from simulator.lowering.schedules.file import read_schedule
 from workloads import NetworkError
 from workloads.importers.hugging_face import read_hugging_face
 from workloads.importers.layer_file import read_layer_file
@@ -149,6 +150,11 @@ READERS: dict[str, tuple[Callable[[str], Any], str, type[Exception]]] = {
     "torchtitan.toml": (read, TITAN, UsageError),
     "maxtext.yml": (read, MAXTEXT, UsageError),
     "deepspeed.json": (read, DEEPSPEED, UsageError),
+    "schedule.csv": (
+        read_schedule,
+        "0F0,,0B0,(0F1;0B1)OVERLAP_F_B\n1F0,1I0,1W0,1F1,1B1\n",
+        PlanError,
+    ),
     "layers.txt": (read_layer_file, LAYERS, NetworkError),
     "plan.json": (Plan.read, PLAN, PlanError),
     "graph.json": (read_load_graph, GRAPH, PlanError),

@@ -17,6 +17,8 @@ from hardware import Array
 from hardware.schema import OPTIMIZERS
 from planners import AXES, Plan
 from planners.axes.stage_cuts import blocks_of
+from simulator.lowering.schedules.file import schedule_text
+from simulator.lowering.schedules.registry import schedule_of
 from workloads import SIZES, Network, Transformer, partition_graph
 
 WRITERS: dict[str, Callable[[Job, int], Written]] = {
@@ -28,13 +30,18 @@ WRITERS: dict[str, Callable[[Job, int], Written]] = {
 """By name: what writes a job for so many devices."""
 
 
+PIPELINING = "pipelining"
+
+
 def exported(case: Case, plan: Plan, target: str) -> str:
     """The plan of a step as a framework's file; raises UsageError.
 
     What the framework cannot do is in comments in front; JSON has none, so there it is told.
     """
-    if target not in WRITERS:
-        raise UsageError(f"--export {target}: one of {', '.join(WRITERS)}")
+    if target not in (*WRITERS, PIPELINING):
+        raise UsageError(f"--export {target}: one of {', '.join((*WRITERS, PIPELINING))}")
+    if target == PIPELINING:
+        return _schedule(plan)
     written = WRITERS[target](job_of(case, plan), _devices(case))
     comments = "".join(f"# {remark}\n" for remark in written.remarks)
     if target != "deepspeed":
@@ -42,6 +49,16 @@ def exported(case: Case, plan: Plan, target: str) -> str:
     for remark in written.remarks:
         tell(remark)
     return written.text
+
+
+def _schedule(plan: Plan) -> str:
+    """The passes of each place, as torch.distributed.pipelining reads them; UsageError."""
+    pipeline = plan.pipeline
+    if pipeline is None or len(set(pipeline.replicas)) > 1:
+        raise UsageError("--export pipelining: of pipelines with as many replicas of each stage")
+    each = pipeline.micro_batches // pipeline.replicas[0]
+    schedule = schedule_of(pipeline.schedule)
+    return schedule_text(schedule, len(pipeline.places), pipeline.virtual, each)
 
 
 def _devices(case: Case) -> int:

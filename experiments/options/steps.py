@@ -94,7 +94,7 @@ SPLIT = (
     shown(
         "pipeline.schedule",
         "S",
-        "pipeline schedule: gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw",
+        "pipeline schedule: gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw, or a .csv file",
         default="1f1b",
     ),
     option(
@@ -248,8 +248,8 @@ OUTPUT = (
     shown("output", "FILE", "write the result to FILE", default="the terminal"),
     option(
         "export",
-        "megatron|torchtitan|maxtext|deepspeed",
-        "write the plan as flags or a file of this framework, in place of the result",
+        "megatron|torchtitan|maxtext|deepspeed|pipelining",
+        "write the plan as a framework's flags or file, or its schedule as torch's .csv",
         default="no",
         kind="choice",
     ),

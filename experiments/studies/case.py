@@ -33,6 +33,7 @@ from simulator import MODEL_VERSION, PUBLISHED, Execution, OutOfMemoryError, Tim
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.machine import no_collecting
 from simulator.lowering.layer_times import layer_times
+from simulator.lowering.schedules.file import ENDING
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.search.updates import with_updates
 from workloads import Layer, Network, partition_graph
@@ -269,6 +270,8 @@ def _options(execution: Execution) -> dict[str, Any]:
     elif execution.staging == execution.staging.without_axes:
         for unasked in ("parallel", "axis_order", "micro_batch"):
             del options["staging"][unasked]
+    if execution.staging is not None and execution.staging.schedule.endswith(ENDING):
+        options["staging"]["schedule"] = schedule_of(execution.staging.schedule).says
     if not execution.inference:
         del options["mode"]
     for later in ("update", "early_stop", "memory_reserve"):

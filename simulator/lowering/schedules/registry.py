@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from hardware.reader import hint
 from planners import PlanError
+from simulator.lowering.schedules.file import ENDING, read_schedule
 from simulator.lowering.schedules.schedule import (
     BACKWARD,
     ERRORS,
@@ -159,9 +160,11 @@ ENTRY_POINTS = "accelarray.schedules"
 
 
 def schedule_of(name: str) -> Schedule:
-    """The schedule called so; raises PlanError with the nearest name."""
+    """The schedule called so, or of a file (.csv); raises PlanError with the nearest name."""
     if name in SCHEDULES:
         return SCHEDULES[name]
+    if name.endswith(ENDING):
+        return read_schedule(name)
     from importlib.metadata import entry_points  # a tenth of a command's start, seldom needed
 
     for entry in entry_points(group=ENTRY_POINTS, name=name):
@@ -169,4 +172,4 @@ def schedule_of(name: str) -> Schedule:
         if not isinstance(found, Schedule):
             raise PlanError(f"schedule {name!r}: {entry.value} is no Schedule")
         return found
-    raise PlanError(f"unknown schedule {name!r}; {hint(name, SCHEDULES)}")
+    raise PlanError(f"unknown schedule {name!r}; {hint(name, SCHEDULES)}, or a .csv file")
