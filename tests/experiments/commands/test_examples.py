@@ -20,6 +20,10 @@ LONG = {
     "--attention fused --plot fit.png",
 }
 """Seconds and more; the commands they are of run elsewhere in the tests."""
+LLAMA = (
+    '{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "vocab_size": 128256, '
+    '"num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336}'
+)
 LINES = [line for lines in EXAMPLES.values() for line in lines]
 
 
@@ -47,6 +51,9 @@ def test_examples_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with Store("results.db") as store:
         store.put("k", {"network": "lenet", "batch": 8}, {"iteration_s": 0.5})
     Path("measured.csv").write_text(table(SMALL))
+    Path("pretrain.sh").write_text("torchrun pretrain_gpt.py --num-layers 2 --global-batch-size 8")
+    Path("Llama-3.1-8B").mkdir()
+    Path("Llama-3.1-8B", "config.json").write_text(LLAMA)
     shutil.copy(VGG, "graph.txt")
     shutil.copy(BERT, "graph.json")
     args = shlex.split(line)
@@ -55,6 +62,8 @@ def test_examples_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert {path.name for path in tmp_path.iterdir()} == {
         "results.db",
         "measured.csv",
+        "pretrain.sh",
+        "Llama-3.1-8B",
         "graph.txt",
         "graph.json",
         *files,
