@@ -32,9 +32,9 @@ STEP = 1.1
 """From one bound on a micro-batch's time to the next."""
 MOVED = 4
 """Of those that are found for a bound, so many are made better."""
-MOST_STATES = 300
+MOST_STATES = 200
 """Numbers of free devices of each kind that are told apart."""
-MOST_CUTS = 32
+MOST_CUTS = 24
 """Layers in front of which the program cuts; the best are then moved by single layers."""
 
 

@@ -156,7 +156,7 @@ MODELS = {
     "opt-1.3b:layers=8": 32,
     "llama2-7b:layers=4": 32,
     "gpt2:layers=6:seq=512": 64,
-    "bert-large:layers=8": 64,
+    "opt-6.7b:layers=4": 32,
 }
 ARRAYS = (
     {"v100_16": 4, "t4": 4},
