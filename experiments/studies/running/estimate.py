@@ -76,6 +76,9 @@ SEARCH = "search"
 SUBSETS, LAYOUTS, MOST_LAYOUTS = 6, 20, 160
 """Steps of ``--planner search``: of each power of two of each kind (published), and of layouts for
 each node, at most so many (deployed; lenet, alexnet, vgg16 and resnet50 on tpu-v3-8)."""
+OPEN = Estimate(0.2, 1e5)
+"""With ``--stages auto``, of each level of each kind and each power of two of the batch: llama2-13b
+on 64 devices of three kinds, batch 128 (25 November 2026)."""
 
 
 def estimate(case: Case) -> Estimate:
@@ -89,10 +92,12 @@ def estimate(case: Case) -> Estimate:
     alone_s = UNLIKE[model] * parts if len(group.kinds) > 1 else 0.0
     found = EACH.plus(1, Estimate(nodes * NODE[model] + alone_s, 0.0))
     found = found.plus(nodes * parts, FOLDED[model])
+    staging = case.execution.staging
+    if staging is not None and staging.is_open:
+        return found.plus(parts * case.batch.bit_length(), OPEN)
     if case.planner_name == SEARCH:
         steps = min(LAYOUTS * nodes, MOST_LAYOUTS) if deployed else SUBSETS * parts
         found = found._replace(seconds=found.seconds * (1 + steps))
-    staging = case.execution.staging
     if staging is not None:
         stages, turns = _passed(case, staging)
         axes = staging.parallel
