@@ -9,8 +9,9 @@ from typing import Any
 
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
 from experiments.files.job import Job, Written, sizes_of, usual_schedule
+from experiments.files.placements import placements
 from experiments.notices import tell
-from experiments.output import UsageError
+from experiments.output import UsageError, to_json
 from experiments.studies.case import Case
 from experiments.studies.options import ZERO
 from hardware import Array
@@ -30,7 +31,7 @@ WRITERS: dict[str, Callable[[Job, int], Written]] = {
 """By name: what writes a job for so many devices."""
 
 
-PIPELINING = "pipelining"
+PIPELINING, DTENSOR = "pipelining", "dtensor"
 
 
 def exported(case: Case, plan: Plan, target: str) -> str:
@@ -38,10 +39,14 @@ def exported(case: Case, plan: Plan, target: str) -> str:
 
     What the framework cannot do is in comments in front; JSON has none, so there it is told.
     """
-    if target not in (*WRITERS, PIPELINING):
-        raise UsageError(f"--export {target}: one of {', '.join((*WRITERS, PIPELINING))}")
+    if target not in (known := (*WRITERS, PIPELINING, DTENSOR)):
+        raise UsageError(f"--export {target}: one of {', '.join(known)}")
     if target == PIPELINING:
         return _schedule(plan)
+    if target == DTENSOR:
+        job, staging = job_of(case, plan), case.execution.staging
+        order, zero = staging.axis_order if staging else "", int(job.options["zero"])
+        return to_json(placements(case.network, plan, job.axes, order, zero))
     written = WRITERS[target](job_of(case, plan), _devices(case))
     comments = "".join(f"# {remark}\n" for remark in written.remarks)
     if target != "deepspeed":

@@ -248,8 +248,9 @@ OUTPUT = (
     shown("output", "FILE", "write the result to FILE", default="the terminal"),
     option(
         "export",
-        "megatron|torchtitan|maxtext|deepspeed|pipelining",
-        "write the plan as a framework's flags or file, or its schedule as torch's .csv",
+        "megatron|torchtitan|maxtext|deepspeed|pipelining|dtensor",
+        "write the plan as a framework's flags or file, its schedule as torch's .csv, or "
+        "placements of its weights as JSON",
         default="no",
         kind="choice",
     ),
