@@ -75,8 +75,8 @@ def test_tensor_parallelism_is_megatrons() -> None:
     found = {name.partition("layer0.")[2] or name: one for name, one in data["parameters"].items()}
     placed = {name: one["placements"] for name, one in found.items() if "layer1" not in name}
     assert placed == {
-        **dict.fromkeys(("embedding", "query", "key", "value", "router", "head"), ["Shard(0)"]),
-        **dict.fromkeys(("output",), ["Shard(1)"]),
-        **dict.fromkeys(("experts.gate", "experts.up"), ["Shard(1)"]),  # behind the experts
-        **dict.fromkeys(("experts.down",), ["Shard(2)"]),
+        **{key: ["Shard(0)"] for key in ("embedding", "query", "key", "value", "router", "head")},
+        **{key: ["Shard(1)"] for key in ("output",)},
+        **{key: ["Shard(1)"] for key in ("experts.gate", "experts.up")},  # behind the experts
+        **{key: ["Shard(2)"] for key in ("experts.down",)},
     }
