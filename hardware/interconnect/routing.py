@@ -139,7 +139,9 @@ class Wires:
         ports = np.full(chips, bytes_per_s)
         latency_s = np.full(chips, links.latency_s if links else 0.0)
         group, name = Group(((device, chips),)), f"{self._kind_name(kind)}chip"
-        network = device.network_bytes_per_s, device.network_latency_s
+        network = 0.0, 0.0
+        if any(not level.bytes_per_s for level in topology.levels):  # else nobody reads the port
+            network = device.network_bytes_per_s, device.network_latency_s
         return Nodes(group, ports, latency_s, name, network)
 
     def _kind_name(self, kind: int) -> str:

@@ -71,9 +71,13 @@ class Store:
         return sqlite3.connect(place, timeout=BUSY_S, isolation_level=None, uri=True)
 
     def _reading(self) -> sqlite3.Connection:
-        """The file as it is; without its log where that is empty and none can be made."""
-        found = self._connected("?mode=ro")
+        """The file as it is; without its log where that is empty and none can be made.
+
+        Not "mode=ro": such a connection leaves the log's files behind.
+        """
+        found = self._connected("?mode=rw")
         try:
+            found.execute("PRAGMA query_only = 1")
             found.execute("SELECT count(*) FROM sqlite_master")
         except sqlite3.OperationalError:
             found.close()
