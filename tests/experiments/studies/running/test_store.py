@@ -131,6 +131,7 @@ def out_of_bounds() -> Iterator[Path]:
     root = os.geteuid() == 0
     with Store(folder / "s.db") as store:
         store.put("k", {"network": "lenet"}, OUTPUTS)
+    main(["results", "list", "--store", str(folder / "s.db")])  # nobody may read our packages
     (folder / "s.db").chmod(0o444)
     folder.chmod(0o555)
     if root:
@@ -149,6 +150,7 @@ def test_a_store_is_read_where_nothing_can_be_written(
     file = str(out_of_bounds / "s.db")
     with pytest.raises(StoreError, match="readonly"):
         Store(file)
+    capsys.readouterr()
     assert main(["results", "list", "--store", file]) == 0
     assert "lenet" in capsys.readouterr().out
     assert main(["results", "prune", "--where", "network=lenet", "--store", file]) == 2
