@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -289,10 +290,18 @@ def _main() -> int:
     """The command ``accelarray``."""
     try:
         from experiments.cli import main
-    except KeyboardInterrupt:
-        sys.stderr.write("accelarray: interrupted\n")
-        return 130
-    return main()
+
+        code = main()
+    except KeyboardInterrupt:  # before the command begins, or behind its end
+        print("accelarray: interrupted", file=sys.stderr)
+        code = 130
+    if code in (130, 143):
+        # Python ends by SIGINT, whatever the code, where an interruption met the exec of a text.
+        with suppress(OSError):
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+        os._exit(code)
+    return code
 
 
 def _probe() -> str:

@@ -108,6 +108,31 @@ def test_workers_end_with_their_parent_and_say_nothing(
         assert errors == "accelarray: interrupted\n"
 
 
+INTERRUPTED = """
+import sys
+import accelarray
+import experiments.cli
+
+def main():
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        print("said")
+        return 143
+
+experiments.cli.main = main
+sys.exit(accelarray._main())
+"""
+
+
+def test_the_exit_code_is_ours_where_an_interruption_met_the_exec_of_a_text(tmp_path: Path) -> None:
+    """Python would end a module by SIGINT, as dataclasses are made by ``exec``."""
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    words = [sys.executable, "-m", "interrupted"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (143, "said\n", "")
+
+
 def test_sigterm_is_an_interruption_and_afterwards_what_it_was() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with stoppable() as terminated:

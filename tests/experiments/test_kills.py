@@ -95,7 +95,7 @@ def stopped(name: str, folder: Path, after_s: float, number: int) -> None:
     if process.returncode == -signal.SIGTERM:  # it was leaving: its result is there
         assert result(name, folder)
         return
-    assert process.returncode in (codes[signal.Signals(number)], 0), errors
+    assert process.returncode in (codes[signal.Signals(number)], 0), (number, process.returncode)
     assert took_s < WITHIN_S * PATIENCE
     assert "Traceback" not in errors
     if process.returncode in (130, 143):
