@@ -172,5 +172,7 @@ def test_stacks_name_what_their_constants_are_fitted_on() -> None:
     for name in ("ngc-2020", "ngc-2019", "tensorflow-2017"):
         _, settings = load_stack(name)
         fitted = [s.source for s in settings if s.key.endswith((".products", ".memory"))]
-        assert set(fitted) == {"fitted on the steps of single GPUs that accelarray validate shows"}
+        assert set(fitted) == {
+            "fitted on the steps of single GPUs that accelarray papers validate shows"
+        }
     assert load_device("p100")[0].arithmetic.element_bytes == 4.0
