@@ -96,7 +96,8 @@ def tried_one_by_one(
 ) -> float:
     """The fastest of all stages, cuts, kinds, widths, replicas and micro-batches.
 
-    What cannot be faster than ``worth_s`` is left out: by the roofline of its layers alone.
+    What cannot be faster than ``worth_s`` is left out: by the roofline of its layers alone, of
+    one micro-batch in the stages before one that takes all of its own.
     """
     graph, firsts = partition_graph(network), pieces_of(network)
     names = [graph[first].name for first in firsts]
@@ -117,9 +118,13 @@ def tried_one_by_one(
                     continue
                 if batch % (size * math.lcm(*(many for _, _, many in stages))):
                     continue
+                each_s = [
+                    sum(pieces[kind][first:end]) / tp
+                    for (kind, tp, _), (first, end) in zip(stages, spans, strict=True)
+                ]
                 least_s = max(
-                    batch / size / many * sum(pieces[kind][first:end]) / tp
-                    for (kind, tp, many), (first, end) in zip(stages, spans, strict=True)
+                    sum(each_s[:k]) + batch / size / many * each_s[k]
+                    for k, (_, _, many) in enumerate(stages)
                 )
                 if least_s >= best_s:
                     continue
@@ -136,8 +141,8 @@ def tried_one_by_one(
     [
         (2, 8, {"v100_16": 2, "t4": 1}),
         (3, 24, {"t4": 1, "a10": 1, "v100_16": 1}),
-        pytest.param(6, 16, {"v100_16": 3, "t4": 3}, marks=pytest.mark.slow),
-        pytest.param(6, 16, {"v100_16": 4, "t4": 2}, marks=pytest.mark.slow),
+        pytest.param(6, 8, {"v100_16": 3, "t4": 3}, marks=pytest.mark.slow),
+        pytest.param(6, 8, {"v100_16": 4, "t4": 2}, marks=pytest.mark.slow),
     ],
 )
 def test_no_stages_are_faster(
