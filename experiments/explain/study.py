@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from experiments.studies.running.outputs import fastest_alone
 from experiments.studies.speedups import BASELINE
 from experiments.studies.step_numbers import Throughput, axis_fields, computed, throughput
 from experiments.terms import duration
-from planners import Plan
+from planners import Plan, PlanError
 from simulator import Timeline, overflow
 
 SEARCH = "search"
@@ -164,7 +165,8 @@ def _beside(
     if _has_faster_alone(case):
         device, count = (alone := fastest_alone(case.array)).group.kinds[0]
         what = f"{case.planner_name} on the {count:,} {device.name} alone"
-        fast_alone = seconds(what, replace(case, array=alone))
+        with suppress(PlanError):  # axes or stages that are asked for are of the whole array
+            fast_alone = seconds(what, replace(case, array=alone))
         progress("the fastest devices alone")
     return data_parallel, fast_alone, full
 

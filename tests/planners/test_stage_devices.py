@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import accelarray
+from experiments.pictures.pipeline_plot import rows_of
 from hardware import wires_of
 from planners import Axes, PlanError
 from planners.axes.stage_devices import Replicas, on_devices, stage_devices, stage_layers
@@ -157,3 +158,16 @@ def test_tied_weights_load_each_replica_alike(mixed: str) -> None:
     between_kinds = moved[wires_of(accelarray.array(mixed)).subnets[-1].links].reshape(2, 12)
     assert between_kinds[:, 8:].min() > 0
     assert between_kinds[:, 8:10].tolist() == between_kinds[:, 10:].tolist()
+
+
+def test_explain_plan_and_chart_name_the_kind_of_each_stage(mixed: str) -> None:
+    """Of the kinds alone there is no such step, which is no error."""
+    found = step(mixed, stage_hw="v100:1x4;t4:1x4", stage_layers="4;2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        said = "\n".join(map(str, found.explain().tables()))
+    assert "t4) is the slowest" in said
+    assert "v100-16" in found.planned().summary().split("stage 0:")[0]
+    assert found.plan.pipeline is not None
+    labels = [row.label for row in rows_of(found.plan, found.timeline)]
+    assert [label.split(":")[0] for label in labels] == ["0, v100-16", "1, t4"]
