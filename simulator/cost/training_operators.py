@@ -37,7 +37,7 @@ def operators(
 
 
 MOST_NODES = 40_000
-"""Nodes whose operators are kept in one process, some 4 KB each."""
+"""Nodes whose operators are kept in one process, some 2 KB each."""
 _KEPT = Weighed[Operators](MOST_NODES, lambda made: len(made.nodes))
 
 
