@@ -207,7 +207,14 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
         unit = grid.axes[0].unit
         value = format_quantity(cross.value, unit) if unit else f"{cross.value:.4g}"
         yield f"{cross.network}: {cross.first} = {cross.second} at {value}"
-    for (planner, network), losing in cases[cases["speedup"] < 1].groupby(["planner", "network"]):
+    fair = cases["baseline_fits"]
+    if not fair.all():
+        yield (
+            f"data parallelism does not fit in memory in {(~fair).sum()} of {len(cases)} cases: "
+            "no speedup over it can be had there"
+        )
+    losers = cases[fair & (cases["speedup"] < 1)]
+    for (planner, network), losing in losers.groupby(["planner", "network"]):
         points = f" in {len(losing)} cases" if len(losing) > 1 else ""
         yield f"{planner} is slower than data parallelism for {network}{points}"
     if crossed == [] and len(grid.planners) > 1:

@@ -185,7 +185,8 @@ def _table(
             if axis.key not in INPUTS  # those are inputs of every case
         }
         own = found[place].outputs
-        base_s = found[place._replace(planner=BASELINE)].outputs["iteration_s"] or 0
+        base = found[place._replace(planner=BASELINE)].outputs
+        base_s = base["iteration_s"] or 0
         inputs = {key: value for key, value in case.inputs.items() if key not in changed}
         inputs["array"] = _name(case.array, changed)
         outputs = {key: value for key, value in own.items() if key != "memory"}
@@ -195,7 +196,8 @@ def _table(
             outputs["warnings"] = "\n".join(said[_names(grid, points[place.point])])
         speedup = base_s / (own["iteration_s"] or math.nan)
         rates = asdict(throughput(case, own["iteration_s"]))
-        ends = {"speedup": speedup, "key": found[place].key}
+        fits = not base.get("cores_over_memory")
+        ends = {"speedup": speedup, "baseline_fits": fits, "key": found[place].key}
         rows.append(inputs | varied | outputs | rates | ends)
     return pandas.DataFrame(rows)
 

@@ -363,6 +363,10 @@ def test_plans_that_lose_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "owt is slower than data parallelism for lenet in 2 cases\n" in out
     assert "hypar is slower" not in out
+    assert main([*args, "--set", "devices.0.hbm.capacity=64 MiB"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "data parallelism does not fit in memory in 4 of 4 cases: no speedup over it" in out
+    assert "slower than data parallelism" not in out
 
 
 def test_options_of_the_deployed_model_vary(
