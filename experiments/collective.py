@@ -11,7 +11,7 @@ from experiments.pictures.figures import finish, panels
 from experiments.pictures.palette import SERIES
 from experiments.results.formats import flat
 from experiments.results.result import Answer
-from experiments.terms import duration
+from experiments.terms import change, duration
 from hardware import Array, Wires, format_quantity
 from simulator import closed_form, moved_bytes, offer, offers, run_alone
 
@@ -125,6 +125,10 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
     }
 
 
+PICOSECOND = 1e-12
+"""What the engine counts in."""
+
+
 def _every(wires: Wires, name: str, size_bytes: float, found: Offer) -> list[Offer]:
     """All algorithms that apply, the chosen one among them."""
     others = offers(wires, name, size_bytes)
@@ -146,8 +150,13 @@ def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
     if (formula_s := data["closed_form_s"]) is None:
         about.add_row("closed form", "none that is exact here")
     else:
-        differs = f"{(data['time_s'] - formula_s) * 1e12:+.3f} ps"
-        about.add_row("closed form", f"{duration(formula_s)}; difference {differs}")
+        differs_s = data["time_s"] - formula_s
+        about.add_row(
+            "closed form",
+            f"{duration(formula_s)}; difference {change(differs_s)}"
+            if abs(differs_s) >= PICOSECOND
+            else "the same to the picosecond",
+        )
     return [about, _algorithms(data), _links(data, wires)]
 
 

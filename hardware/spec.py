@@ -78,9 +78,15 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
         label = label if seen else Path(origin).stem
         seen.append(origin)
         data = parse_toml(text, origin, SpecError)
-        if data.pop("kind", None) != kind:
+        found = data.pop("kind", None)
+        if found != kind:
             named = f"{seen[-2]}: extends: " if len(seen) > 1 else ""
-            raise SpecError(f'{named}{origin}: kind: this must be a spec with kind = "{kind}"')
+            remedy = "; an array names it under [[devices]]" * (
+                (found, kind) == ("device", "array")
+            )
+            raise SpecError(
+                f'{named}{origin}: kind: this must be a spec with kind = "{kind}"{remedy}'
+            )
         current = data.pop("extends", None)
         if current is not None and not isinstance(current, str):
             raise SpecError(f"{origin}: extends: must be a name or a path, found {current!r}")
@@ -105,6 +111,12 @@ def is_shipped(name: str) -> bool:
     return _shipped(name) is not None
 
 
+def beside(name: str) -> list[str]:
+    """The spec file of that name without its ending in the current folder, if there is one."""
+    file = f"{name}.toml"
+    return [file] if len(file) < 100 and Path(file).is_file() else []
+
+
 def _is_path(name: str) -> bool:
     return name.endswith(".toml") or "/" in name
 
@@ -114,7 +126,7 @@ def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | Non
     if not _is_path(name):
         if (text := _shipped(name)) is not None:
             return text, f"catalog/{name}.toml", None
-        known = hint(name, catalog_names(kind))
+        known = hint(name, [*catalog_names(kind), *beside(name)])
         raise SpecError(f"unknown {kind} {name!r}; {known} (or the path of a .toml file)")
     path = (near or Path()) / Path(name)
     if near is not None and not _is_inside(path, near):

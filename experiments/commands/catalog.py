@@ -21,6 +21,7 @@ from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import parse_metrics
 from hardware import Setting, catalog_names, load_array, load_device, load_stack, spec_kind
 from hardware.reader import hint
+from hardware.spec import beside
 from planners import load_planner
 from workloads import LARGE, NETWORKS, Network, Sides, is_network
 
@@ -101,7 +102,7 @@ def _unknown(name: str) -> str:
     specs = [name for kind in ("array", "device", "stack") for name in catalog_names(kind)]
     names = [*NETWORKS, *LARGE, *all_planners(), *specs]
     paths = "(or the path of a .toml, .onnx, .txt or config.json file)"
-    return f"nothing is called {name!r}; {hint(name, names)} {paths}"
+    return f"nothing is called {name!r}; {hint(name, [*names, *beside(name)])} {paths}"
 
 
 def _show_spec(

@@ -51,7 +51,7 @@ class Freed:
     seconds: float | None = None
 
     def __str__(self) -> str:
-        fits = "; then the step fits" if self.fits else ""
+        fits = "; then the step fits" if self.fits else "; the step does not fit then either"
         said = f"{self.what} frees {readable(self.frees_bytes or 0.0)}{fits}"
         if self.seconds is None:
             return said
@@ -108,10 +108,15 @@ def freed(
 
 
 def best_of(frees: Sequence[Freed]) -> list[str]:
-    """What frees most, and what frees most of what then fits, in sentences."""
+    """What frees most, and of what then fits what frees most and what costs least."""
     some = [one for one in frees if (one.frees_bytes or 0.0) > 0]
     fitting = [one for one in some if one.fits]
-    return [f"{one}." for one in dict.fromkeys([*some[:1], *fitting[:1]])]
+    told = [f"{one}." for one in dict.fromkeys([*some[:1], *fitting[:1]])]
+    priced = [(one.seconds, one) for one in fitting if one.seconds is not None]
+    if priced:
+        _, least = min(priced, key=lambda pair: pair[0])
+        told += [f"Least time: {least}."] if least not in (*some[:1], *fitting[:1]) else []
+    return told
 
 
 def _cost_s(then: Timeline, now: Timeline, changed: Case, case: Case) -> float:

@@ -29,7 +29,7 @@ from experiments.studies.running.outputs import fastest_alone
 from experiments.studies.speedups import BASELINE
 from experiments.studies.step_numbers import Throughput, axis_fields, computed, throughput
 from experiments.terms import duration
-from planners import Plan, PlanError
+from planners import AXES, Plan, PlanError
 from simulator import Timeline, overflow
 
 SEARCH = "search"
@@ -181,9 +181,11 @@ def messages(result: Explanation) -> list[str]:
     case, found = result.case, list[str]()
     ours = duration(result.iteration_s)
     if result.data_parallel_s is not None and result.data_parallel_s < result.iteration_s:
+        name = "This plan" if case.planner == AXES else case.planner_name
         found.append(
-            f"{case.planner_name} is slower than data parallelism on this array: {ours} against "
-            f"{duration(result.data_parallel_s)}."
+            f"{name} is slower than data parallelism on this array: {ours} against "
+            f"{duration(result.data_parallel_s)}, where each device takes its whole share of the "
+            "batch at once."
         )
     if result.fast_alone_s is not None and result.fast_alone_s < result.iteration_s:
         device, count = fastest_alone(case.array).group.kinds[0]

@@ -122,7 +122,9 @@ class FitResult(Result):
             "recomputation fits)": left,
         }
         said = [f"{number:,} {words}" for words, number in became.items() if number]
-        return f"{self.every:,} combinations: {', '.join(said)}."
+        more = len(self.fits) - SHOWN
+        rest = f" The table has the fastest {SHOWN}; --format json has all." if more > 0 else ""
+        return f"{self.every:,} combinations: {', '.join(said)}.{rest}"
 
     def tables(self) -> list[Table | str]:
         """The fastest, and how many there were in all."""

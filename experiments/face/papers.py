@@ -143,20 +143,39 @@ def _table(
 
 
 def _bars(figure: Figure) -> Table:
-    """A row for each network (or size), and for each planner ours, theirs and the difference."""
+    """A row for each network (or size), and for each planner ours, theirs and the difference.
+
+    Where many planners have one published value each, theirs are rows at the end: columns of
+    them would not fit a terminal.
+    """
     (axis,) = figure.axes
-    compared = {row["planner"] for row in figure.rows if row["published"] is not None}
+    printed = [row for row in figure.rows if row["published"] is not None]
+    compared = {row["planner"] for row in printed}
     unit = "".join(figure.label.partition(" [")[1:])
+    beneath = len(figure.planners) > 2 and len({row[axis] for row in printed}) == 1
     heads, lines = [axis], dict[Any, list[str]]()
     for planner in figure.planners:
-        heads += [f"{planner}{unit}", *(["the paper's", "off by"] if planner in compared else [])]
+        beside = planner in compared and not beneath
+        heads += [f"{planner}{unit}", *(["the paper's", "off by"] if beside else [])]
     for row in figure.rows:
         cells = lines.setdefault(row[axis], [row[axis]])
         cells.append(f"{row['ours']:.4g}")
-        if row["planner"] in compared:
-            paper = row["published"]
-            cells += ["", ""] if paper is None else [f"{paper:g}", f"{row['difference']:+.1%}"]
-    return _table(heads, lines.values(), numbers=True)
+        if row["planner"] in compared and not beneath:
+            cells += _theirs(row)
+    table = _table(heads, lines.values(), numbers=True)
+    if beneath:
+        of = {row["planner"]: _theirs(row) for row in printed}
+        columns = zip(*(of.get(planner, ("", "")) for planner in figure.planners), strict=True)
+        for name, texts in zip(("the paper's", "off by"), columns, strict=True):
+            table.add_row(name, *texts)
+    return table
+
+
+def _theirs(row: dict[str, Any]) -> tuple[str, str]:
+    """The published value and how far ours is from it; empty where there is none."""
+    if row["published"] is None:
+        return "", ""
+    return f"{row['published']:g}", f"{row['difference']:+.1%}"
 
 
 def _plans(figure: Figure) -> Table:

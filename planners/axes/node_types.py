@@ -112,7 +112,7 @@ def check_groups(graph: Graph, axis: str, ways: int) -> None:
             what = "experts" if axis == "ep" else "heads (of keys, where queries share them)"
             most = max(n for n in range(1, node.groups + 1) if not node.groups % n and n <= ways)
             raise PlanError(
-                f"{axis}={ways}: {node.name!r} has {node.groups} {what}, which that does not "
+                f"{axis}={ways}: {node.name!r} has {node.groups} {what}, which {ways} does not "
                 f"divide; take {axis}={most}"
             )
     if axis == "ep" and not any(map(experts, graph)):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import load_array, load_device, spec_kind
+from hardware import SpecError, load_array, load_device, spec_kind
 from tests.hardware.conftest import Write
 from tests.hardware.specs import CABLES, POD, STACK, TIERS
 from tests.mistakes import refused
@@ -259,7 +259,7 @@ def test_a_file_of_an_array(write: Write, tmp_path: Path, text: str, says: str) 
     [
         (None, "cannot be read"),
         (b"", 'kind: this must be a spec with kind = "array"'),
-        (b'kind = "device"', 'kind: this must be a spec with kind = "array"'),
+        (b'kind = "device"', 'with kind = "array"; an array names it under [[devices]]'),
         (b"\xff\xfe\x00", "not a text file"),
         (b"#" * (2 << 20), "larger than"),
         (b"a = " + b"[" * 5000, "not valid TOML"),
@@ -341,3 +341,13 @@ def test_faults_of_an_arrays_entry_name_the_file_and_the_entry(write: Write) -> 
 def test_too_many_nodes_are_not_fully_connected() -> None:
     change = ["topology.kind=fully_connected", "devices.0.count=4096"]
     refused("4096 boards; at most 2048", load_array, "accpar-homogeneous", change)
+
+
+def test_a_file_of_that_name_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError) as before:
+        load_array("my-torus")
+    assert "my-torus.toml" not in str(before.value)
+    Path("my-torus.toml").write_text('kind = "array"')
+    with pytest.raises(SpecError, match=r"did you mean my-torus\.toml\?"):
+        load_array("my-torus")

@@ -243,7 +243,7 @@ def test_files_are_read_within_limits(tmp_path: Path) -> None:
     ("parse", "text", "said"),
     [
         (parse_toml, "a = ", "f: not valid TOML: Invalid value"),
-        (parse_toml, f"a = {'9' * 5000}", "f: not valid TOML: Exceeds the limit"),
+        (parse_toml, f"a = {'9' * 5000}", "f: not valid TOML: a number has more than 4096 bits"),
         (
             parse_toml,
             f"a = [0x{'f' * 5000}]",

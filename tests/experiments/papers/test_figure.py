@@ -1,5 +1,7 @@
 """Rows of reproduced figures, ours beside the papers'."""
 
+from typing import Any
+
 import pytest
 
 from experiments.face.papers import tables, to_dict
@@ -79,6 +81,24 @@ def test_bars_as_a_table() -> None:
     assert rows[-1] == ["6", "owt", "2", "b", "-20.0%"]
     assert "a message" in text
     assert "Largest differences" not in to_table()
+
+
+def test_one_published_value_for_each_of_many_planners_is_a_row_at_the_end() -> None:
+    def row(network: str, planner: str, ours: float, paper: float | None) -> dict[str, Any]:
+        off = None if paper is None else ours / paper - 1
+        own = {"network": network, "planner": planner, "ours": ours}
+        return own | {"published": paper, "difference": off}
+
+    rows = [row("n", planner, 2.0, None) for planner in "abc"]
+    rows += [row("mean", "a", 2.2, 2.0), row("mean", "b", 3.0, None), row("mean", "c", 0.8, 1.0)]
+    figure = Figure("t", "x", rows=tuple(rows))
+    shown = cells(to_table(m=figure))
+    assert shown[:2] == [["network", "a", "b", "c"], ["n", "2", "2", "2"]]
+    assert shown[2:5] == [
+        ["mean", "2.2", "3", "0.8"],
+        ["the paper's", "2", "", "1"],
+        ["off by", "+10.0%", "", "-20.0%"],
+    ]
 
 
 def test_plans_as_a_table() -> None:

@@ -63,6 +63,7 @@ def test_speedup(capsys: pytest.CaptureFixture[str]) -> None:
             *columns,
             *more,
             "samples_per_s",
+            "mfu",
             "share_of_peak",
             "lower_bound_s",
             "step_gap",
