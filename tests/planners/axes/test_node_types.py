@@ -124,7 +124,7 @@ def test_whole_heads_and_experts(network: str, axis: str, ways: int, words: str)
 def test_experts_that_do_not_divide() -> None:
     graph = partition_graph(experts(6))
     check_groups(graph, "ep", 3)
-    with pytest.raises(PlanError, match=r"'gate' has 6 experts, which that does.*ep=3"):
+    with pytest.raises(PlanError, match=r"'gate' has 6 experts, which 4 does.*ep=3"):
         check_groups(graph, "ep", 4)
 
 
