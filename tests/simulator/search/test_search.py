@@ -136,13 +136,19 @@ def test_part_of_an_array_has_its_own_cores() -> None:
     assert plan.root is not None
 
 
-@pytest.mark.parametrize("name", ["alexnet", pytest.param("gpt2:seq=64", marks=pytest.mark.slow)])
-def test_with_strict_memory_it_takes_what_fits(name: str) -> None:
-    """Of a tenth less memory than the fastest plan needs, another one makes do."""
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("gpt2:layers=2:seq=64", 0.97),
+        pytest.param("gpt2:seq=64", 0.9, marks=pytest.mark.slow),
+    ],
+)
+def test_with_strict_memory_it_takes_what_fits(name: str, share: float) -> None:
+    """Of a little less memory than the fastest plan needs, another one makes do."""
     network, roomy = load_network(name), load_array("tpu-v3-8")
     plan = search(network, DEPLOYED.planned(roomy), 64, execution=DEPLOYED)
     (most,) = simulate(network, plan, roomy, DEPLOYED).memory
-    chip = 0.9 * most.peak_bytes * 2
+    chip = share * most.peak_bytes * 2
     array = load_array("tpu-v3-8", [f"devices.0.hbm.capacity={chip:.0f} B"])
     strict = replace(DEPLOYED, strict_memory=True)
     with pytest.raises(OutOfMemoryError):
