@@ -91,7 +91,7 @@ TRAIN = ("papers", "train", "lenet", "--workers", "2", "--iterations", "4")
         (TRAIN, {"waiting"}),
         ((*TRAIN, "--vary", "batch=8,16"), {"waiting"}),
     ],
-    ids=lambda words: " ".join(words),
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "old",
 )
 def test_rows_of_json_and_csv_have_both_keys(
     words: tuple[str, ...], old: set[str], capsys: pytest.CaptureFixture[str]
