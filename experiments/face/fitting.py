@@ -124,7 +124,8 @@ class FitResult(Result):
         said = [f"{number:,} {words}" for words, number in became.items() if number]
         more = len(self.fits) - SHOWN
         rest = f" The table has the fastest {SHOWN}; --format json has all." if more > 0 else ""
-        return f"{self.every:,} combinations: {', '.join(said)}.{rest}"
+        many = f"{self.every:,} combination{'s' * (self.every != 1)}"
+        return f"{many}: {', '.join(said)}.{rest}"
 
     def tables(self) -> list[Table | str]:
         """The fastest, and how many there were in all."""

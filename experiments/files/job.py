@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from hardware.reader import Fields, shown
 from planners import Axes
 from workloads import Transformer
 
@@ -53,6 +54,16 @@ class Job:
 def usual_schedule(virtual: int) -> str:
     """What pipelines run where nobody says otherwise."""
     return "interleaved" if virtual > 1 else "1f1b"
+
+
+def optimizer_read(one: Fields, name: str) -> str:
+    """Our optimizer for a file's one; where it is neither Adam nor SGD, a note says so."""
+    word = str(one.take(name, otherwise="adam"))
+    if word.lower() == "sgd":
+        return "sgd"
+    if "adam" not in word.lower():
+        one.notes.append(f"{one.path}: {name} = {shown(word)}: read as adam; see --optimizer")
+    return "adam"
 
 
 def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:

@@ -6,9 +6,10 @@ import math
 import re
 from typing import Any
 
-from experiments.files.job import Job, Written
+from experiments.files.job import Job, Written, optimizer_read
 from hardware.reader import Fields
 from planners import Axes
+from workloads.importers.hugging_face import LLAMA_BLOCK
 
 MODELS = {
     "llama2-7b": "llama2-7b",
@@ -32,15 +33,6 @@ _SIZES = {
     "vocab": ("vocab_size", 32_000),
 }
 """Their names, and what base.yml says."""
-_LLAMA = {
-    "gated": True,
-    "norm": "rms_norm",
-    "positions": "rotary",
-    "activation": "silu",
-    "biases": False,
-    "fused_qkv": False,
-    "tied": False,
-}
 _DATA = ("data", "fsdp", "fsdp_transpose", "expert")
 _AXES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
 REMAT = {"none": "none", "selective": "minimal_with_context", "full": "full"}
@@ -88,7 +80,7 @@ def read(one: Fields) -> Job:
     wide = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
     dtype = wide.get(str(one.take("dtype", otherwise="bfloat16")), "bf16")
     options["precision"] = next((kind for kind in ("fp8", "int8") if kind in narrow), dtype)
-    options["optimizer"] = "sgd" if one.take("opt_type", otherwise="adamw") == "sgd" else "adam"
+    options["optimizer"] = optimizer_read(one, "opt_type")
     policy = str(one.take("remat_policy", otherwise="full"))
     options["recompute"] = policy if policy in ("none", "full") else "selective"
     if staged:
@@ -103,7 +95,7 @@ def _sizes(one: Fields, seq: int) -> dict[str, Any]:
     experts = one.count("num_experts", otherwise=1)
     topk = one.count("num_experts_per_tok", otherwise=1)
     found |= {"experts": experts, "topk": topk} if experts > 1 else {}
-    return found | _LLAMA | {"tied": one.flag("logits_via_embedding")}
+    return found | LLAMA_BLOCK | {"tied": one.flag("logits_via_embedding")}
 
 
 def _degrees(one: Fields) -> tuple[dict[str, int], str]:
@@ -140,7 +132,7 @@ def _model(job: Job, remarks: list[str]) -> dict[str, Any]:
     sizes, values = job.sizes, dict[str, Any]()
     if base in MODELS:
         values["model_name"] = MODELS[base]
-    elif sizes and all(sizes.get(k, False) == v for k, v in _LLAMA.items() if k != "tied"):
+    elif sizes and all(sizes.get(k, False) == v for k, v in LLAMA_BLOCK.items() if k != "tied"):
         usual = {"kv_heads": sizes["heads"], "ffn": 4 * sizes["hidden"]}
         usual["head_dim"] = sizes["hidden"] // sizes["heads"]
         values |= {theirs: sizes.get(ours) or usual[ours] for ours, (theirs, _) in _SIZES.items()}
@@ -148,7 +140,7 @@ def _model(job: Job, remarks: list[str]) -> dict[str, Any]:
         if sizes.get("experts"):
             values |= {"num_experts": sizes["experts"]}
             values |= {"num_experts_per_tok": sizes.get("topk", 2)}
-        said = {*_SIZES, *_LLAMA, "seq", "experts", "topk", "name", "year", "attention"}
+        said = {*_SIZES, *LLAMA_BLOCK, "seq", "experts", "topk", "name", "year", "attention"}
         if lost := [key for key in sizes if key not in said]:
             remarks.append(f"MaxText's base sizes do not say: {', '.join(lost)}")
     else:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.files.job import Job, Written
+from experiments.files.job import Job, Written, optimizer_read, usual_schedule
 from hardware.reader import Fields
 from planners import Axes, PlanError
 from planners.axes.stage_devices import layout_counts, layout_of
@@ -173,8 +173,7 @@ def _options(one: Fields) -> dict[str, Any]:
     narrow = "fp8" if one.take("fp8_format", "fp8") or "fp8" in mixed else ""
     narrow = "fp4" if one.take("fp4_format", "fp4") else narrow
     found["precision"] = narrow or wide or "fp32"
-    optimizer = one.take("optimizer", otherwise="adam")
-    found["optimizer"] = optimizer if optimizer in ("adam", "sgd") else "adam"
+    found["optimizer"] = optimizer_read(one, "optimizer")
     found["zero"] = 1 if one.flag("use_distributed_optimizer") else 0
     sharded = one.take("data_parallel_sharding_strategy", otherwise="no_shard")
     if one.flag("use_megatron_fsdp", "use_custom_fsdp"):
@@ -211,8 +210,8 @@ def write(job: Job, devices: int) -> Written:
         flags["pipeline_model_parallel_layout"] = layout_of(counts, job.sizes.get("layers", 0))
     elif axes.vp > 1:
         flags["num_virtual_stages_per_pipeline_rank"] = axes.vp
-    schedule = options.get("schedule") or ("interleaved" if axes.vp > 1 else "1f1b")
-    if axes.pp > 1 and schedule != ("interleaved" if axes.vp > 1 else "1f1b"):
+    schedule = options.get("schedule") or usual_schedule(axes.vp)
+    if axes.pp > 1 and schedule != usual_schedule(axes.vp):
         remarks.append(f"Megatron-LM has no schedule {schedule}: it runs 1F1B, interleaved with vp")
     flags |= _option_flags(job, remarks)
     words = [f"--{key.replace('_', '-')}{_value(value)}" for key, value in flags.items()]

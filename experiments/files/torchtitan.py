@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.files.job import Job, Written, toml, usual_schedule
+from experiments.files.job import Job, Written, optimizer_read, toml, usual_schedule
 from hardware.reader import Fields
 from planners import Axes
 
@@ -50,8 +50,7 @@ def read(one: Fields) -> Job:
     word = str(one.take("training.mixed_precision_param", otherwise="bfloat16"))
     wide = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}.get(word, "bf16")
     options["precision"] = "fp8" if "float8" in str(converters) else wide
-    optimizer = str(one.take("optimizer.name", otherwise="AdamW"))
-    options["optimizer"] = "sgd" if optimizer == "SGD" else "adam"
+    options["optimizer"] = optimizer_read(one, "optimizer.name")
     options["recompute"] = one.take("activation_checkpoint.mode", otherwise="selective")
     return Job(f"{known}:seq={seq}" if known else "", axes=axes, options=options)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import gcd
 from typing import Any
 
+from experiments.notices import tell
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.options import with_options
@@ -163,8 +163,10 @@ class Fit:
         recompute = RECOMPUTE if "recompute" in self.varied else ()
         array, found = self.execution.planned(self.array), list[Candidate]()
         if len(array.group.kinds) > 1:
-            with suppress(PlanError):  # devices of several cores
+            try:
                 found = candidates(self.network, array, self.batch, self.execution, recompute)
+            except PlanError as error:
+                tell(f"Stages over kinds of devices are left out: {error}")
         return [
             Choice(
                 with_stages(one.staging).parallel or Axes(),

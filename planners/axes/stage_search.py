@@ -24,18 +24,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 BEHIND = 2 / 3
-"""Of a pass through a stage the part that goes backward."""
+"""The backward share of the time that a micro-batch spends in a stage."""
 UNEVEN = 0.08
-"""So much longer is each micro-batch expected to take for every two neighbours with unlike numbers
-of replicas, which wait for each other in turn. It orders candidates, and prices nothing."""
+"""Estimated delay of each micro-batch, as a share, for two neighbours with unlike replica counts.
+It only orders candidates: the engine judges them."""
 STEP = 1.1
-"""From one bound on a micro-batch's time to the next."""
+"""Factor between two bounds on the time of a micro-batch."""
 MOVED = 4
-"""Of those that are found for a bound, so many are made better."""
+"""Solutions of each bound that are improved by moving single layers."""
 MOST_STATES = 200
-"""Numbers of free devices of each kind that are told apart."""
+"""Most states of the program (numbers of devices in use, by kind)."""
 MOST_CUTS = 24
-"""Layers in front of which the program cuts; the best are then moved by single layers."""
+"""Most positions where the program cuts. Solutions are then improved by moving single layers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ class StageSearch:
 
     @property
     def least_s(self) -> float:
-        """What no stages undercut: all work, spread over all devices by what each does best."""
+        """A lower bound: all work, spread without loss over all devices."""
         rates = [0.0] * len(self.devices)
         for one in self.options:
             layers = np.diagonal(one.seconds, 1).sum() * one.tp

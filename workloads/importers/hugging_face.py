@@ -169,7 +169,7 @@ def _gpt_oss(one: Fields, found: Values) -> None:
     found["moe_ffn"] = found.get("ffn", 0)
 
 
-_LLAMA = {
+LLAMA_BLOCK = {
     "gated": True,
     "norm": "rms_norm",
     "positions": "rotary",
@@ -177,8 +177,9 @@ _LLAMA = {
     "biases": False,
     "fused_qkv": False,
     "tied": False,
-    "year": 2023,
 }
+"""A block as in LLaMA: what its decoders have in common."""
+_LLAMA = LLAMA_BLOCK | {"year": 2023}
 _DEEPSEEK = _LLAMA | {"kv_rank": 512, "rope_dim": 64, "value_dim": 128, "year": 2024}
 _GEMMA = _LLAMA | {"activation": "gelu", "tied": True, "head_dim": 256, "year": 2024}
 _GPT = {"seq": 1024, "dropout": False}

@@ -1,4 +1,4 @@
-"""The pipeline over kinds of devices whose simulated step is shortest, of the likeliest ones."""
+"""The fastest pipeline over kinds of devices: candidates by estimate, judged by the engine."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 
 NEAR = 1.25
-"""Candidates are expected to take less than so many times the best one."""
+"""The estimate of a candidate is at most this many times the best estimate."""
 OF_A_SORT = 4
-"""Of so many stages and micro-batches of one size, the best candidates count."""
+"""Candidates with equal numbers of stages and equal micro-batches: at most so many are kept."""
 LEAST, MOST, MOST_PASSES = 4, 48, 3000
-"""Candidates that are simulated, and passes of pieces that simulating them goes through."""
+"""Fewest and most candidates to simulate, and most passes of pieces in their simulations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Stages on devices of their own, and what they are expected to take."""
+    """A pipeline and its estimated time."""
 
     seconds: float
     stage_hw: str
@@ -64,10 +64,10 @@ def candidates(
     execution: Execution,
     recompute: Sequence[str] = (),
 ) -> list[Candidate]:
-    """The likeliest, the shortest first; ``array`` is as the execution model plans for it.
+    """Pipelines by estimated time, the shortest first; ``array`` is the planned array.
 
-    ``recompute`` are ways to compute again what forward made (none: as the execution has it).
-    Raises PlanError for arrays whose kinds cannot be told apart.
+    ``recompute`` lists the recomputations to try (empty: that of ``execution``).
+    Raises PlanError where two kinds have one name, or devices have several cores.
     """
     group = array.group
     if execution.model != "deployed" or group.size != group.units:
@@ -81,8 +81,8 @@ def candidates(
             plain = StageCosts(network, array, own, size)
             if min(search.least_s for search in _searches(plain, batch)) > NEAR * worth_s:
                 break  # smaller micro-batches take longer still
-            wide = max(map(len, plain.widths)) > 1
-            for costs in (plain, plain.split_by_positions())[: 1 + wide]:
+            with_tp = max(map(len, plain.widths)) > 1
+            for costs in (plain, plain.split_by_positions())[: 1 + with_tp]:
                 for search in _searches(costs, batch):
                     for seconds, stages in search.best(NEAR * worth_s):
                         wide = any(search.options[one.option].tp > 1 for one in stages)
@@ -94,7 +94,7 @@ def candidates(
 
 
 def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate]:
-    """Those that are worth to be simulated, of each sort some, as far as that is affordable."""
+    """Candidates to simulate: a few of each sort, until MOST or MOST_PASSES is reached."""
     sorts, kept, passes = Counter[tuple[bool, int, int, str]](), 0, 0
     for one in found:
         if one.seconds > worth_s or kept == MOST or (kept >= LEAST and passes > MOST_PASSES):
@@ -107,7 +107,7 @@ def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate
 
 
 def _sizes(array: Array, batch: int) -> list[int]:
-    """Samples of a micro-batch, the most first: powers of two, and what each device may have."""
+    """Sizes of micro-batches, the largest first: powers of two, and equal shares of devices."""
     powers = {1 << k for k in range(batch.bit_length())}
     shares = {batch // count for _, count in array.group.kinds} | {batch // array.group.size}
     sizes = (size for size in powers | shares if size and not batch % size)
@@ -115,7 +115,7 @@ def _sizes(array: Array, batch: int) -> list[int]:
 
 
 def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
-    """One, or where updates are shared out one for each width and number of replicas."""
+    """One search; with ZeRO one for each width and number of replicas."""
     devices, many = [count for _, count in costs.array.group.kinds], batch // costs.micro_batch
     options, tied = costs.options(many), bool(costs.cut.ties)
     if costs.execution.update not in IN_PARTS:

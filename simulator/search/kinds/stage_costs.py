@@ -1,7 +1,7 @@
-"""What stretches of a network take and hold on devices of each kind, by the engine itself.
+"""Time and memory of possible stages on each kind of device, measured by the engine.
 
-A network is cut wherever a stage may begin. Each piece, of alike ones the first, is run as a
-step by itself on the devices of one replica. A stage takes what its pieces take together.
+The network is cut wherever a stage may begin. The engine runs each piece alone, on the devices
+of one replica. Identical pieces are run once. The time of a stage is the sum over its pieces.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ IN_PARTS = {"sharded": 1, "gradients": 2, "weights": 3}
 
 
 class Piece(NamedTuple):
-    """Seconds of a micro-batch and of the update; bytes held, and those that come and go.
+    """Seconds of a micro-batch and of the update, and bytes on the fullest device.
 
-    ``state``, ``gradients`` and ``weights`` are held all the time, ``kept`` from forward to
-    backward, ``passing`` is what a pass needs besides, and ``sums`` are of gradients, once there
-    is a second micro-batch. Gradients of weights that a later
-    piece uses too are ``tied``.
+    ``state``, ``gradients`` and ``weights`` are held during the whole step, and ``kept`` from the
+    forward to the backward pass. ``passing`` is the temporary memory of a pass. ``sums`` hold
+    accumulated gradients, from the second micro-batch on. ``tied`` are gradients of weights that
+    a later piece uses too.
     """
 
     seconds: float
@@ -56,7 +56,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StageCosts:
-    """Of a network on an array that is planned for, with micro-batches of so many samples."""
+    """Stages of a network on an array, with micro-batches of ``micro_batch`` samples."""
 
     network: Network
     array: Array
@@ -65,7 +65,7 @@ class StageCosts:
     by_positions: bool = False
 
     def split_by_positions(self) -> StageCosts:
-        """The same with sequence parallelism, which changes nothing where there is no tp."""
+        """The same with sequence parallelism. Costs without tp are reused."""
         found = replace(self, by_positions=True)
         found.known.update({key: each for key, each in self.known.items() if key[1] == 1})
         return found
@@ -92,14 +92,13 @@ class StageCosts:
             found.append([tp for tp in powers if tp == 1 or (heads and not heads % tp)])
         return found
 
-    def options(self, micro_batches: int, alike: tuple[int, int] | None = None) -> list[Option]:
-        """Stages of each kind, width and number of replicas (``alike``: of these two alone)."""
+    def options(self, micro_batches: int) -> list[Option]:
+        """Stages of each kind, width and number of replicas."""
         return [
             self._option(kind, tp, many, once=many == micro_batches)
             for kind, (_, count) in enumerate(self.array.group.kinds)
             for tp in self.widths[kind]
             for many in replicas_of(count // tp, micro_batches)
-            if alike in (None, (tp, many))
         ]
 
     def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
@@ -213,7 +212,10 @@ class StageCosts:
         return self.micro_batch * elements * self.array.group.arithmetic.activation_bytes
 
     def _send_s(self, kind: int, devices: int, size: float) -> Floats:
-        """Bytes to the device so many further of its kind, and to the first of each other kind."""
+        """Seconds to send ``size`` bytes from a kind's first device to each kind.
+
+        The target is ``devices`` further within the kind, or the first device of another kind.
+        """
         source, found = self.first(kind), []
         for other, (_, count) in enumerate(self.array.group.kinds):
             target = self.first(other) + (min(devices, count - 1) if other == kind else 0)
@@ -251,7 +253,7 @@ def _any(graph: Graph, weighted: set[str], first: int, end: int | None) -> bool:
 
 
 def replicas_of(most: int, micro_batches: int) -> list[int]:
-    """How many replicas a stage may have: powers of two, and what as many stages may each have."""
+    """Numbers of replicas to try: powers of two, and equal parts for one to four stages."""
     if most < 9:
         found = {*range(1, most + 1)}
     else:
@@ -271,14 +273,14 @@ def _held(worker: Worker) -> tuple[float, float]:
 
 
 def _spans(each: Sequence[float]) -> Floats:
-    """Sums of pieces by the first and the one behind the last."""
+    """Sums over pieces ``first`` to ``end - 1``, as a matrix [first, end]."""
     ends = np.concatenate([[0.0], np.cumsum(each)])
     found: Floats = ends[None, :] - ends[:, None]
     return found
 
 
 def _most(each: Sequence[float]) -> Floats:
-    """The largest of pieces, likewise."""
+    """The largest of pieces ``first`` to ``end - 1``, as a matrix [first, end]."""
     found = np.zeros((len(each) + 1, len(each) + 1))
     for first in range(len(each)):
         found[first, first + 1 :] = np.maximum.accumulate(each[first:])

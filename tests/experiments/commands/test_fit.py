@@ -31,3 +31,13 @@ def test_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, out.splitlines()[:6])) <= 80
     said = "3 combinations: 3 simulated."
     assert said in " ".join(out.split())
+
+
+def test_stages_that_are_not_searched_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Several kinds of devices, but of several cores each."""
+    few = ("--set", "devices.0.count=1", "--set", "devices.1.count=1")
+    args = ["fit", "lenet", "--array", "tpu-mixed", *few, "--batch", "16", "--jobs", "1"]
+    assert main([*args, "--axes", "micro-batch"]) == 0
+    out, err = capsys.readouterr()
+    assert "Stages over kinds of devices are left out: " in " ".join(err.split())
+    assert "1 combination: 1 simulated." in out

@@ -1,6 +1,7 @@
 """Files of training frameworks, as people have them, in our words."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,27 @@ def test_what_was_not_understood_is_told(tmp_path: Path) -> None:
         f"not understood of {tmp_path / 'train.toml'}: parallelism.strange",
     ]
     assert notes["ds.json"][0] == "auto, which the trainer decides: strange"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ours"),
+    [
+        ("a.sh", "pretrain --num-layers 2 --optimizer muon", None),
+        ("b.sh", "pretrain --num-layers 2 --optimizer sgd", "sgd"),
+        ("c.yml", "ici_tensor_parallelism: 2\nopt_type: adam_pax\n", "adam"),
+        ("d.toml", '[optimizer]\nname = "Lion"\n[training]\nseq_len = 64\n', None),
+    ],
+)
+def test_an_optimizer_that_is_not_ours_is_told(
+    name: str, text: str, ours: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = accelarray.read(tmp_path / name)
+    told = [note for note in found.job.notes if "read as adam" in note]
+    assert found.job.options["optimizer"] == (ours or "adam")
+    assert len(told) == (ours is None)
 
 
 def test_a_vocabulary_is_padded_as_megatron_pads_it(tmp_path: Path) -> None:
