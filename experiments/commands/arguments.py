@@ -30,9 +30,9 @@ EXECUTION = (
     *("model.mode", "recompute", "memory_reserve", *PIPELINE),
     *(key for key in OPTIONS if key.startswith("execution.") and key != "execution.unfolded"),
 )
-STEP = ("batch", *MODEL, *ARRAY, *AXES, *AIM, *EXECUTION)
+STEP = ("batch", *MODEL, *ARRAY, *AXES, *AIM, *EXECUTION, "max_memory")
 OUTPUT = ("config", "format", "output")
-RUNNER = ("store", "jobs", "cluster")
+RUNNER = ("store", "jobs", "cluster", "max_memory")
 SPLIT_BY = ("planner", "plan", "parallel")
 """Flags that each say how a step is split: what is typed replaces what a file says."""
 

@@ -19,7 +19,13 @@ def configure(commands: Any) -> None:
     parser.add_argument("networks", metavar="NETWORK", nargs="+", help="one design for all of them")
     add(parser, changed("batch", value=64), *MODEL, "model.mode")
     add(parser, changed("array", value="wham-1", default="wham-1"), "set", "design.planner")
-    add(parser, *(key for key in OPTIONS if key.startswith("design.")), "store", "plot")
+    add(
+        parser,
+        *(key for key in OPTIONS if key.startswith("design.")),
+        "store",
+        "max_memory",
+        "plot",
+    )
     add(parser, "recompute", "pipeline.schedule", *PIPELINE, hide=PIPELINE)
     add_output(parser)
     parser.set_defaults(run=run)

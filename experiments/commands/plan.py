@@ -18,6 +18,7 @@ from experiments.results.planned import planned
 from experiments.results.profiles import of_max_load, of_phaze, of_pipeline
 from experiments.results.result import Answer, check_outputs, show
 from experiments.studies.case import Case
+from experiments.studies.running.estimate import check_memory
 from hardware import Array, load_array
 from hardware.quantity import in_bytes, parse_quantity
 from planners import pipeline as pipedream
@@ -73,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
         plans = []
         for network in networks:
             working(done, f"planning {network.name}")
-            plans.append(planned(Case(network, *step)))
+            check_memory([case := Case(network, *step)], args.max_memory)
+            plans.append(planned(case))
             done(network.name)
     if len(plans) == 1:
         show(args, plans[0])

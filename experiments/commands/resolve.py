@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from experiments.face import asked, inputs
-from experiments.face.forms import Options, StudyOptions
+from experiments.face.forms import StepOptions, StudyOptions
 from experiments.output import UsageError
 from experiments.studies.case import Case, Planned
 from experiments.studies.options import MODEL_OPTIONS, check_axes
@@ -19,7 +19,7 @@ from simulator import Execution
 from workloads import is_later
 
 DEFAULT_ARRAY = "accpar-mixed"
-OPTIONS = (*MODEL_OPTIONS, "objective", "communication", "strict_memory")
+OPTIONS = (*MODEL_OPTIONS, "objective", "communication", "strict_memory", "max_memory")
 RUN = ("metrics", "jobs", "store", "cluster")
 
 
@@ -40,9 +40,9 @@ def _given(args: argparse.Namespace, names: Sequence[str]) -> Any:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def options_of(args: argparse.Namespace) -> Options:
+def options_of(args: argparse.Namespace) -> StepOptions:
     """Options of both execution models, those that were given."""
-    options: Options = _given(args, OPTIONS)
+    options: StepOptions = _given(args, OPTIONS)
     return options
 
 

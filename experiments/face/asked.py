@@ -16,6 +16,7 @@ from experiments.face.forms import (
     Options,
     Progress,
     RunOptions,
+    StepOptions,
     StudyOptions,
 )
 from experiments.face.inputs import (
@@ -33,6 +34,7 @@ from experiments.output import hearing
 from experiments.studies import options as vary
 from experiments.studies.case import Case, Planned
 from experiments.studies.options import check_axes
+from experiments.studies.running.estimate import check_memory, limit_of
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import parse_metrics
@@ -139,16 +141,18 @@ def cases_of(
     batch: object,
     execution: object,
     changes: Changes,
-    options: Options,
+    options: StepOptions,
     *,
     folded: bool = True,
     transforms: Sequence[str] = (),
 ) -> list[Case]:
-    """A step under each planner; raises what its parts raise."""
+    """A step under each planner; raises what its parts raise, UsageError for one too large."""
     chosen = [planner_of(planner, options) for planner in planners]
     asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
     resolved = network_of(network, [*transforms, *transforms_of(options)], asked.array)
-    return [replace(asked, folded=folded).case(resolved, planner) for planner in chosen]
+    cases = [replace(asked, folded=folded).case(resolved, planner) for planner in chosen]
+    check_memory(cases, options.get("max_memory"))
+    return cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +198,8 @@ def running(options: RunOptions, total: int) -> Iterator[Running]:
     hears = options.get("progress")
     with opened(options.get("store")) as open_store, hearing(hears, total) as progress:
         jobs, cluster = options.get("jobs"), options.get("cluster")
-        yield Runner(open_store, jobs, cluster, tell_too), progress, told
+        limit = limit_of(options.get("max_memory"))
+        yield Runner(open_store, jobs, cluster, tell_too, limit), progress, told
 
 
 def study_of(

@@ -31,7 +31,7 @@ from experiments.output import UsageError, deliver, hearing
 from experiments.pictures.plots import pareto
 from experiments.results.result import Result
 from experiments.studies.case import Case
-from experiments.studies.running.estimate import forewarn
+from experiments.studies.running.estimate import check_memory, forewarn
 from experiments.studies.running.store import Store
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def design(
     baselines: bool = False,
     set: Changes = (),  # noqa: A002
     store: StoreLike | None = None,
+    max_memory: str | float | None = None,
     progress: Progress | None = None,
     **options: Unpack[DesignOptions],
 ) -> DesignResult:
@@ -144,6 +145,7 @@ def design(
         raise UsageError(f"--batch {size}: at least one sample")
     found = networks_of(networks, transforms_of(options), place)
     cases = [Case(one, chosen, place, size, execution=execution) for one in found]
+    check_memory(cases, max_memory)
     told = forewarn(cases)
     aim = next((one for one in AIMS if one == objective), None)
     if aim is None or search not in SEARCHES:

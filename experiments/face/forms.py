@@ -117,6 +117,7 @@ class RunOptions(TypedDict, total=False):
     jobs: int | None
     store: StoreLike | None
     cluster: str | None
+    max_memory: str | float | None
     progress: Progress | None
 
 
@@ -125,9 +126,10 @@ class Options(ModelOptions, AxisOptions, PlannerOptions, total=False):
 
 
 class StepOptions(Options, total=False):
-    """The same, or a plan that a file has."""
+    """The same, or a plan that a file has; and what simulating it may hold."""
 
     plan: str | PathLike[str]
+    max_memory: str | float | None
 
 
 class FitOptions(ModelOptions, RunOptions, total=False):

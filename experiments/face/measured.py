@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from experiments.measured.steps import RingRow
 
 NETWORK = "resnet50"
+RUN = ("store", "jobs", "cluster", "max_memory")
 MOST_ROWS = 4000
 """That a table of one's own may have."""
 LEAST = ("of it all-reduce", "round", "peak only", "specs alone", "use", "by", "stack")
@@ -102,9 +103,11 @@ def validate(
         raise UsageError(f"--per-source {per_source}: must be 0 or more")
     if rows is None:
         given = {"calibration": calibration, "per-source": per_source, "rank": rank}
-        only = given | {name: options.get(name) for name in ("store", "jobs", "cluster")}
+        only = given | {name: options.get(name) for name in RUN}
         for name in (name for name, value in only.items() if value):
-            raise UsageError(f"--{name} is for measured rows: say --rows FILE, too")
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for measured rows: say --rows FILE, too"
+            )
         return _everything(table, changes, options)
     if table or changes:
         flag = "--table" if table else "--set"

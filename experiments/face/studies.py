@@ -11,12 +11,13 @@ from experiments.face.asked import changed, running, study_of, transforms_of
 from experiments.face.forms import explicit
 from experiments.face.inputs import network_of
 from experiments.output import UsageError, whole_file
-from experiments.report.study import Study, steps
+from experiments.report.study import Study, drawn_case, steps
 from experiments.report.study import report as page_of
 from experiments.results.formats import flat
 from experiments.results.result import Result
 from experiments.results.speedups import ComparisonResult, ScalingResult, compared, scaled, whole
 from experiments.results.sweeps import SweepResult, grid_of, swept
+from experiments.studies.running.estimate import check_memory
 from experiments.studies.step_numbers import check_metrics
 from hardware import load_array
 from planners import planner_name
@@ -126,6 +127,7 @@ def report(
         command=command,
         title=title or "",
     )
+    check_memory([drawn_case(about)], options.get("max_memory"))
     with running(options, steps(about)) as (runner, progress, _):
         return ReportResult(about, page_of(about, progress, runner))
 

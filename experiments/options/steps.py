@@ -259,4 +259,11 @@ OUTPUT = (
     shown("store", "FILE", "keep finished cases in FILE and run only missing ones"),
     shown("jobs", "N", "worker processes", default="one a core", kind="int"),
     option("cluster", "ADDRESS", "dask scheduler, as tcp://host:8786"),
+    option(
+        "max_memory",
+        "BYTES",
+        "refuse a step whose simulation would hold more by the estimate, as 1.5GB; other steps run",
+        unit="bytes",
+        default="no limit",
+    ),
 )

@@ -37,7 +37,7 @@ def comparison(array: str) -> Comparison:
 def on_levels(levels: int) -> Comparison:
     """All planners on the deep network, on 2^levels accelerators."""
     array, networks = load_array(MIXED), [load_network(DEEP)]
-    (level,) = sweep_levels(array, [levels], networks, list(PLANNERS), PUBLISHED_BATCH)
+    (level,), _ = sweep_levels(array, [levels], networks, list(PLANNERS), PUBLISHED_BATCH)
     return level.result
 
 

@@ -78,7 +78,7 @@ def report(
         )
         for array in study.arrays
     ]
-    drawn = _drawn(study)
+    drawn = drawn_case(study)
     why = explain(drawn, drawn.array.name, (), progress)
     parts = {
         "speedups": speedups(compared),
@@ -100,7 +100,7 @@ def report(
 def steps(study: Study) -> int:
     """How often ``progress`` hears of something."""
     rows = len(study.arrays) * len(study.networks) * len(study.planners)
-    return rows + steps_of(_drawn(study), ())
+    return rows + steps_of(drawn_case(study), ())
 
 
 def _compared(
@@ -139,7 +139,8 @@ def _versus(study: Study, why: Explanation) -> dict[str, Any] | None:
     return found
 
 
-def _drawn(study: Study) -> Case:
+def drawn_case(study: Study) -> Case:
+    """The step that is drawn."""
     return _case(study, study.drawn, study.drawn_planner, study.arrays[0])
 
 

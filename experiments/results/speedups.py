@@ -249,10 +249,9 @@ def scaled(study: Study, levels: str | Iterable[int]) -> ScalingResult:
     total = len(wanted) * len(study.networks) * len(study.planners)
     with study.going(total) as (runner, progress, told):
         args = (asked.array, wanted, study.networks, study.planners, asked.batch, progress)
-        done = sweep_levels(*args, **asked.options, metrics=study.metrics, runner=runner)
+        done, complete = sweep_levels(*args, **asked.options, metrics=study.metrics, runner=runner)
     for fault in (fault for level in done for fault in level.result.overflows):
         tell(f"{fault} {REMEDY}")
-    complete = len(done) == len(wanted)
     return ScalingResult(asked.array.name, asked.batch, done, complete, tuple(told))
 
 

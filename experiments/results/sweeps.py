@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -187,7 +188,9 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     def shown(key: str, value: object) -> str:
         if key in written and value in written[key]:
             return written[key][value]
-        return f"{value:.6g}" if isinstance(value, float) else str(value)
+        if isinstance(value, float):
+            return "-" if math.isnan(value) else f"{value:.6g}"
+        return str(value)
 
     rows = [
         {units[key].key if key in units else key: shown(key, value) for key, value in row}

@@ -10,7 +10,7 @@ from experiments.output import UsageError
 from experiments.studies.case import Case, Planned
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.published_values import averages
-from experiments.studies.running.outputs import Outputs, fastest_alone, overflow_of
+from experiments.studies.running.outputs import REFUSED, Outputs, fastest_alone, overflow_of
 from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import BASELINE, Comparison, Row
 from experiments.studies.step_numbers import fields_of, throughput
@@ -58,6 +58,9 @@ class Options(Conditions, total=False):
     runner: Runner
 
 
+NONE_LEFT = "--max-memory: everywhere some step is too large; take a larger limit"
+
+
 def compare(
     array: Array,
     networks: Sequence[Network],
@@ -103,6 +106,8 @@ def comparisons(
         complete = False
         if not any(study.finished(i) for i in range(len(arrays))):
             raise
+    if complete and not any(study.finished(i) for i in range(len(arrays))):
+        raise UsageError(NONE_LEFT)
     papers = complete and _papers(networks, cases.values())
     return [
         Comparison(
@@ -185,19 +190,23 @@ class _Study:
             return {}
         if case.planner in JUDGED:
             return {}
-        if not outputs["uneven"]:
+        if not outputs.get("uneven"):
             return {}
         further = {place._replace(alone=True): replace(case, array=fastest_alone(case.array))}
         self.cases.update(further)
         return further
 
     def finished(self, array: int) -> list[str]:
-        """Networks of an array of which every row has what it needs."""
+        """Networks of an array of which every row has what it needs, and none was refused."""
         cases: dict[str, list[Place]] = {}
         for place in self.cases:
             if place.array == array:
                 cases.setdefault(place.network, []).append(place)
-        return [name for name, of in cases.items() if all(place in self.found for place in of)]
+        return [
+            name
+            for name, of in cases.items()
+            if all(REFUSED not in self.found.get(place, {REFUSED: ""}) for place in of)
+        ]
 
     def rows(self, array: int) -> Iterator[Row]:
         """The rows of an array's finished networks."""
@@ -298,15 +307,20 @@ def sweep_levels(
     batch: int,
     progress: Callable[[str], None] = lambda done: None,
     **options: Unpack[Options],
-) -> list[Level]:
-    """``comparisons`` on every size; interrupted by the keyboard, the sizes finished so far."""
+) -> tuple[list[Level], bool]:
+    """``comparisons`` on every size; interrupted by the keyboard (False), those finished so far.
+
+    Sizes on which a step is refused (``Runner.limit_bytes``) are left out: means over fewer
+    networks cannot be compared. Raises UsageError where none is left.
+    """
     arrays = [scaled(array, level) for level in levels]
     results = comparisons(arrays, networks, planners, batch, progress, **options)
     done = [
         Level(level, sized.group.size, result)
         for level, sized, result in zip(levels, arrays, results, strict=True)
-        if result.complete
+        if len(result.networks) == len(networks)
     ]
+    complete = all(result.complete for result in results)
     if not done:
-        raise KeyboardInterrupt
-    return done
+        raise UsageError(NONE_LEFT) if complete else KeyboardInterrupt
+    return done, complete

@@ -21,7 +21,7 @@ from experiments.studies.options import (
     array_of,
     with_options,
 )
-from experiments.studies.running.outputs import overflow_of
+from experiments.studies.running.outputs import REFUSED, overflow_of
 from experiments.studies.running.runner import Finished, Runner
 from experiments.studies.speedups import BASELINE
 from experiments.studies.step_numbers import throughput
@@ -165,6 +165,10 @@ def sweep(
     return _table(grid, points, cases, found)
 
 
+UNTOLD = ("memory", "out_of_memory", REFUSED)
+"""Outputs that are no columns."""
+
+
 def _table(
     grid: Grid,
     points: list[tuple[Value, ...]],
@@ -186,16 +190,16 @@ def _table(
         }
         own = found[place].outputs
         base = found[place._replace(planner=BASELINE)].outputs
-        base_s = base["iteration_s"] or 0
+        own_s, base_s = (math.nan if REFUSED in of else of["iteration_s"] for of in (own, base))
         inputs = {key: value for key, value in case.inputs.items() if key not in changed}
         inputs["array"] = _name(case.array, changed)
-        outputs = {key: value for key, value in own.items() if key != "memory"}
+        outputs = {key: value for key, value in own.items() if key not in UNTOLD}
         if own["memory"]:
             outputs["overflow"] = overflow_of(case, own)
         if any(said.values()):
             outputs["warnings"] = "\n".join(said[_names(grid, points[place.point])])
-        speedup = base_s / (own["iteration_s"] or math.nan)
-        rates = asdict(throughput(case, own["iteration_s"]))
+        speedup = base_s / (own_s or math.nan)
+        rates = asdict(throughput(case, own_s))
         fits = not base.get("cores_over_memory")
         ends = {"speedup": speedup, "baseline_fits": fits, "key": found[place].key}
         rows.append(inputs | varied | outputs | rates | ends)
@@ -245,6 +249,7 @@ def crossovers(table: pandas.DataFrame, axis: Axis) -> list[Crossover]:
             pairs = [
                 (x, math.log(y), math.log(z)) for (x, y), (_, z) in zip(one, other, strict=True)
             ]
+            pairs = [pair for pair in pairs if not math.isnan(pair[1] - pair[2])]
             apart = [i for i, (_, a, b) in enumerate(pairs) if a != b]
             for i, j in itertools.pairwise(apart):
                 (x0, a0, b0), (x1, a1, b1) = pairs[i], pairs[j]

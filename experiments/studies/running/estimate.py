@@ -17,7 +17,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from experiments.notices import tell
+from experiments.output import UsageError
 from experiments.studies.case import Case
+from hardware import format_quantity, in_bytes, parse_quantity
 from planners import Staging
 from simulator import PUBLISHED
 
@@ -136,6 +138,32 @@ def together(cases: Iterable[Case]) -> Estimate:
     return Estimate(
         sum(one.seconds for one in found), max((one.held_bytes for one in found), default=0.0)
     )
+
+
+def limit_of(given: str | float | None) -> float:
+    """What ``--max-memory`` says, in bytes; without it infinity. Raises UsageError."""
+    if given is None:
+        return math.inf
+    try:
+        return parse_quantity(in_bytes(given if isinstance(given, str) else f"{given!r} B"), "B")
+    except ValueError as error:
+        raise UsageError(f"--max-memory {given}: {error}, or a number of bytes") from None
+
+
+def too_large(case: Case, limit_bytes: float) -> str:
+    """Why a step is not run under ``--max-memory``; "" where its estimate is within the limit."""
+    if math.isinf(limit_bytes) or (held_bytes := estimate(case).held_bytes) <= limit_bytes:
+        return ""
+    held, limit = (format_quantity(size, "B", 3) for size in (held_bytes, limit_bytes))
+    return f"{case}: simulating it would take about {held}, more than --max-memory {limit} allows"
+
+
+def check_memory(cases: Iterable[Case], given: str | float | None) -> None:
+    """Raise UsageError for the first step that ``--max-memory`` refuses."""
+    limit_bytes = limit_of(given)
+    for case in cases:
+        if said := too_large(case, limit_bytes):
+            raise UsageError(said)
 
 
 def forewarning(cases: Iterable[Case], jobs: int = 1) -> str | None:

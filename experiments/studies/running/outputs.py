@@ -112,6 +112,17 @@ REFUSED = "refused"
 """In place of all others, why there is no step: said to who asked, and not kept."""
 
 
+def refusal(reason: str) -> Outputs:
+    """The outputs of a case that is not run, in the form of all commands."""
+    return {
+        "iteration_s": None,
+        "reason": reason,
+        "out_of_memory": False,
+        "memory": [],
+        REFUSED: reason,
+    }
+
+
 def run_case(case: Case) -> Outputs:
     """Plan and simulate; times in seconds, shares of an average core's step.
 

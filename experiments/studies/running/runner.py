@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -14,8 +15,8 @@ from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.running.cluster import on_cluster
 from experiments.studies.running.cores import Spread, here, on_cores
-from experiments.studies.running.estimate import forewarning, together
-from experiments.studies.running.outputs import REFUSED, Outputs, check_kept, run_case
+from experiments.studies.running.estimate import forewarning, together, too_large
+from experiments.studies.running.outputs import REFUSED, Outputs, check_kept, refusal, run_case
 
 if TYPE_CHECKING:
     from experiments.studies.running.store import Store
@@ -49,6 +50,9 @@ class Runner:
     they finish, so that what interrupts a run loses nothing that was finished.
     ``tell`` hears of a run that will take long or much memory, before it.
 
+    A case of which simulating would hold more than ``limit_bytes`` by its ``estimate`` is not run:
+    its outputs are a ``refusal``, and ``tell`` hears of how many there were.
+
     ``jobs`` processes run cases. None is one, or as many as there are cores where these
     save more than WORKERS_S by the cases' ``estimate``.
     Raises UsageError for a number of processes that makes no sense.
@@ -58,6 +62,7 @@ class Runner:
     jobs: int | None = 1
     cluster: str | None = None
     tell: Callable[[str], None] = lambda said: None
+    limit_bytes: float = math.inf
 
     def __post_init__(self) -> None:
         if self.jobs is not None and self.jobs < 1:
@@ -79,7 +84,8 @@ class Runner:
         of the largest ``size`` begin first, so that none is left to the end alone.
 
         One by one they finish in the order given, each followed by what it called for.
-        Raises RunError when workers are lost, and StoreError when the store fails.
+        Raises RunError when workers are lost, StoreError when the store fails, and UsageError
+        where no case at all may be run.
         """
         everything = dict(cases)
         self._forewarn(expected or everything)
@@ -107,18 +113,30 @@ class Runner:
         return on_cores(jobs)
 
     def _forewarn(self, cases: Mapping[K, Case]) -> None:
-        """Tell of a long or large run, but for what the store has already."""
+        """Tell of a long or large run, but for what the store has already; UsageError for none."""
         jobs = self.jobs or os.cpu_count() or 1
-        if forewarning(cases.values(), jobs) is None:
+        refused = {n: why for n, case in cases.items() if (why := self._too_large(case))}
+        if not refused and forewarning(cases.values(), jobs) is None:
             return
         known = set[K]()
         if self.store is not None:
             keys = {name: case.key for name, case in cases.items() if case.is_settled}
             stored = dict(self.store.get(keys.values(), check_kept))
             known = {name for name, key in keys.items() if key in stored}
-        left = [case for name, case in cases.items() if name not in known]
+        refused = {name: why for name, why in refused.items() if name not in known}
+        if refused:
+            many = f"{len(refused):,} of {len(cases):,} steps are not run; the first is "
+            about = f"{many if len(cases) > 1 else ''}{next(iter(refused.values()))}"
+            if len(refused) == len(cases):
+                raise UsageError(about)
+            self.tell(about)
+        done = known.union(refused)
+        left = [case for name, case in cases.items() if name not in done]
         if said := forewarning(left, jobs):
             self.tell(said if self.store else f"{said}. --store FILE keeps what is finished")
+
+    def _too_large(self, case: Case) -> str:
+        return too_large(case, self.limit_bytes)
 
     def _wave(
         self,
@@ -130,9 +148,11 @@ class Runner:
         """Cases side by side; of several with one key, one is run."""
         settled = {name: case for name, case in cases.items() if case.is_settled}
         others = {name: case for name, case in cases.items() if name not in settled}
+        for name in [name for name, case in others.items() if self._too_large(case)]:
+            yield Finished(name, "", refusal(self._too_large(others.pop(name))))
         settled |= dict(spread(Case.settled, others))
         names: dict[str, list[K]] = {}
-        for name in cases:
+        for name in (name for name in cases if name in settled):
             names.setdefault(settled[name].key, []).append(name)
         known = {key: seen[key] for key in names if key in seen}
         if self.store is not None:
@@ -141,7 +161,9 @@ class Runner:
             # why a combination does not fit is told to who asks for combinations alone
             known |= {k: own for k, own in found if work is not run_case or not own.get("reason")}
         missing = {key: settled[of[0]] for key, of in names.items() if key not in known}
-        for key, outputs in chain(known.items(), spread(work, missing)):
+        known |= {k: refusal(why) for k, case in missing.items() if (why := self._too_large(case))}
+        to_run = {key: case for key, case in missing.items() if key not in known}
+        for key, outputs in chain(known.items(), spread(work, to_run)):
             if self.store is not None and key in missing and REFUSED not in outputs:
                 self.store.put(key, missing[key].inputs, outputs)
             seen[key] = outputs

@@ -54,7 +54,7 @@ def speedups() -> Figure:
 
 
 def levels() -> Figure:
-    return plot_levels("a", sizes(load_array("accpar-mixed"), [1, 2], [LENET], ["owt"], 64))
+    return plot_levels("a", sizes(load_array("accpar-mixed"), [1, 2], [LENET], ["owt"], 64)[0])
 
 
 def swept(*vary: str) -> Figure:

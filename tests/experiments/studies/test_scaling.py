@@ -29,7 +29,7 @@ def test_sizes_keep_the_proportions() -> None:
 
 
 def test_a_sweep_is_the_comparison_at_each_size() -> None:
-    (two, eight) = sweep_levels(MIXED, [2, 8], [LENET], ["owt", "accpar"], 512)
+    (two, eight), _ = sweep_levels(MIXED, [2, 8], [LENET], ["owt", "accpar"], 512)
     assert (two.levels, two.accelerators, eight.accelerators) == (2, 4, 256)
     assert eight.result.rows == compare(MIXED, [LENET], ["owt", "accpar"]).rows
 
@@ -42,8 +42,8 @@ def test_an_interrupt_keeps_finished_sizes() -> None:
         if len(seen) == 3:
             raise KeyboardInterrupt
 
-    done = sweep_levels(MIXED, [2, 3, 4], [LENET], ["owt", "hypar"], 512, interrupt)
-    assert [level.levels for level in done] == [2]
+    done, complete = sweep_levels(MIXED, [2, 3, 4], [LENET], ["owt", "hypar"], 512, interrupt)
+    assert ([level.levels for level in done], complete) == ([2], False)
 
 
 def test_lists_and_ranges() -> None:
