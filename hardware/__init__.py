@@ -2,7 +2,7 @@
 
 from hardware.array import Array, Group, Model, Setting, SpecError, Stack
 from hardware.bisection import Bisection, Half, Section, bisection_of, by_core, wires_of
-from hardware.device import Arithmetic, ChipLinks, Device, Energy, Roofline
+from hardware.device import Arithmetic, ChipLinks, Device, Energy, Power, Roofline
 from hardware.interconnect.routing import Wires
 from hardware.load import load_array, load_device, load_stack
 from hardware.quantity import format_quantity, in_bytes, parse_quantity, split_quantity
@@ -22,6 +22,7 @@ __all__ = [
     "Half",
     "MatrixUnit",
     "Model",
+    "Power",
     "Roofline",
     "Section",
     "Setting",

@@ -96,6 +96,12 @@ class Group:
         return sum(count * cores_in(device, self.unit) for device, count in self.kinds)
 
     @property
+    def chips(self) -> list[tuple[Device, int]]:
+        """How many chips there are of each kind of device."""
+        boards = self.unit == "board"
+        return [(device, count * (device.chips if boards else 1)) for device, count in self.kinds]
+
+    @property
     def peak_flops_per_s(self) -> float:
         """Sum of the accelerators' peaks."""
         return sum(count * _peak(device, self.unit) for device, count in self.kinds)

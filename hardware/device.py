@@ -149,6 +149,14 @@ class Energy:
 
 
 @dataclass(frozen=True, slots=True)
+class Power:
+    """Watts of one chip: while it computes, and while it does not."""
+
+    busy_w: float
+    idle_w: float
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One accelerator of an array: a board with chips, cores, HBM and a network port.
 
@@ -159,7 +167,8 @@ class Device:
     activations are cast to numbers of ``product_bytes`` (None: they are taken as they are).
     ``network_bytes_per_s`` is the board's port, in each direction, and
     ``network_latency_s`` a message's on it (a hop's, where boards are joined
-    to their neighbours).
+    to their neighbours). ``price`` is what an hour of a chip costs, in dollars; neither it nor
+    ``power`` changes what a step takes.
     """
 
     name: str
@@ -179,6 +188,8 @@ class Device:
     chip_attention_flops_per_s: float | None = None
     chip_vector_flops_per_s: float | None = None
     product_bytes: float | None = None
+    power: Power | None = None
+    price: float | None = None
 
     @property
     def cores(self) -> int:

@@ -28,8 +28,9 @@ _OF_THE_ENTRY = ("device", "count")
 _OF_TRAINING = ("precision", "optimizer", "stack")
 NO_STACK = "none"
 """In place of a stack: none, nor the usual one."""
-_OF_EVERY_BOARD = tuple(
-    f"network.{key}" for key in ("bandwidth", "latency", "efficiency", "half_size")
+_OF_EVERY_BOARD = (
+    "price",
+    *(f"network.{key}" for key in ("bandwidth", "latency", "efficiency", "half_size")),
 )
 
 

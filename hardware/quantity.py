@@ -8,13 +8,15 @@ import re
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _PREFIX = _DECIMAL | _BINARY
+_TIMES = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PARTS = {"m": 1e3, "u": 1e6, "n": 1e9, "p": 1e12, "f": 1e15}
 """For durations and energies: nobody who writes "100 mbit/s" means thousandths of a bit."""
 _UNITS = {
     "FLOP/s": {"FLOP/s": 1.0},
     "B/s": {"B/s": 1.0, "bit/s": 0.125},
     "B": {"B": 1.0, "bit": 0.125},
-    "s": {"s": 1.0},
+    "s": _TIMES,
+    "W": {"W": 1.0},
     "J": {"J": 1.0},
     "J/B": {"J/B": 1.0, "J/bit": 8.0},
     "Hz": {"Hz": 1.0},
@@ -26,25 +28,26 @@ _EXAMPLES = {
     "B/s": "8 Gbit/s",
     "B": "16 GiB",
     "s": "1.5 us",
+    "W": "700 W",
     "J": "4.6 pJ",
     "J/B": "640 pJ/B",
     "Hz": "700 MHz",
 }
-_RANGES = {"s": (0.0, 1e3), "J": (1e-18, 1.0), "J/B": (1e-18, 1.0)}
+_RANGES = {"s": (0.0, 1e3), "W": (1e-3, 1e6), "J": (1e-18, 1.0), "J/B": (1e-18, 1.0)}
 """Least and most of units that have their own range."""
 _SHAPE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?) ?([A-Za-z/]{1,10})", re.ASCII)
 _WHOLE = re.compile(r"\d{1,30}(\.\d{1,30})?([eE]\+?\d{1,2})?", re.ASCII)
 SMALLEST, LARGEST = 1.0, 1e21
 
 
-def parse_quantity(text: object, unit: str) -> float:
-    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B", "s", "J", "J/B" or "Hz").
+def parse_quantity(text: object, unit: str, most: float | None = None) -> float:
+    """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B", "s", "W", "J", "J/B" or "Hz").
 
     Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10;
-    durations and energies have m u n p f, and durations may be zero. Raises
-    ValueError, with an example of what is right, for a bare number, an unknown
-    unit, the wrong dimension, or a value outside 1...1e21 (durations: 0...1000;
-    energies: 1e-18...1).
+    durations and energies have m u n p f, and durations may be zero, and in min, h and d.
+    Raises ValueError, with an example of what is right, for a bare number, an unknown
+    unit, the wrong dimension, or a value outside 1...1e21 (durations: 0...1000 s, or to
+    ``most``; watts: 1e-3...1e6; energies: 1e-18...1).
     """
     example = f'write it like "{_EXAMPLES[unit]}"'
     if not isinstance(text, str):
@@ -56,7 +59,8 @@ def parse_quantity(text: object, unit: str) -> float:
     if name not in _UNITS[unit]:
         raise ValueError(f"{match[2]!r} is not a unit of {unit}; {example}")
     value *= _UNITS[unit][name]
-    least, most = _RANGES.get(unit, (SMALLEST, LARGEST))
+    least, usual = _RANGES.get(unit, (SMALLEST, LARGEST))
+    most = usual if most is None else most
     if not (math.isfinite(value) and least <= value <= most):
         raise ValueError(f"outside {least:g}...{most:g} {unit}; {example}")
     return value
@@ -81,7 +85,7 @@ def split_quantity(text: str) -> tuple[str, float] | None:
                 continue
             if name[0] in "sJ" and prefix in _PARTS:  # divided: 500 ns is 5e-7 to the last bit
                 return name, float(number) / _PARTS[prefix]
-            if prefix in (_PREFIX if name != "s" else ("",)):
+            if prefix in (_PREFIX if name not in _TIMES else ("",)):
                 return name, float(number) * _PREFIX[prefix]
     return None
 

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, TypeVar, get_args
 from pydantic import BeforeValidator, Field, model_validator
 
 from hardware.array import Group, Model
-from hardware.device import Arithmetic, ChipLinks, Device, Energy, Roofline
+from hardware.device import Arithmetic, ChipLinks, Device, Energy, Power, Roofline
 from hardware.interconnect.cables import Cable, cables
 from hardware.interconnect.topologies import DESIGNS
 from hardware.quantity import parse_quantity
@@ -29,6 +29,7 @@ from hardware.reader import (
     Share,
     Table,
     Text,
+    Watts,
     number,
     one_of,
     quantity,
@@ -75,6 +76,8 @@ Shape = Annotated[
 CableText = Annotated[list[Cable], BeforeValidator(cables)]
 ProtocolText = Annotated[Protocol, BeforeValidator(protocol)]
 MOST_PROTOCOLS = 8
+Price = Annotated[float, number(0, 1e6)]
+"""Dollars for an hour of a chip."""
 
 
 class ChipTable(Table):
@@ -177,6 +180,13 @@ class EnergyTable(Table):
     transfer_j_per_byte: EnergyPerByte = Field(alias="transfer")
 
 
+class PowerTable(Table):
+    """``[power]`` of one chip: while it computes (``busy``), and while it does not."""
+
+    busy_w: Watts = Field(alias="busy")
+    idle_w: Watts = Field(alias="idle")
+
+
 class MatrixTable(Table):
     """One ``[[units.matrix]]`` entry: ``count`` equal arrays of ``depth`` rows, ``width`` columns.
 
@@ -217,6 +227,8 @@ class DeviceTable(Table):
     roofline: RooflineTable = RooflineTable()
     arithmetic: ArithmeticTable = ArithmeticTable()
     energy: EnergyTable | None = None
+    power: PowerTable | None = None
+    price: Price | None = None
     units: UnitsTable | None = None
 
 
@@ -281,6 +293,7 @@ class ArrayTable(Table):
     optimizer: Annotated[str, one_of(OPTIMIZERS)] | None = None
     stack: Text | None = None
     usual_stack: Text | None = None
+    price: Price | None = None
     devices: dict[str, EntryTable] = Field(min_length=1, max_length=MOST_KINDS)
     network: ArrayNetworkTable = ArrayNetworkTable()
     topology: TopologyTable = TopologyTable()
@@ -317,6 +330,8 @@ def device_faults(table: DeviceTable) -> Iterator[Fault]:
                 yield f"roofline.{key}", "a device with [units] has none; leave it out"
     elif table.chip.peak is None:
         yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
+    if table.power and table.power.idle_w > table.power.busy_w:
+        yield "power.idle", f"{table.power.idle_w:g} W: no more than power.busy"
     if arithmetic.dummy_gradients and not arithmetic.gradient_buffer:
         yield (
             "arithmetic.dummy_gradients",
@@ -395,6 +410,8 @@ def device_of(label: str, table: DeviceTable) -> Device:
         arithmetic=Arithmetic.of(**numbers),
         energy=Energy(**dict(table.energy)) if table.energy else None,
         units=units,
+        power=Power(**dict(table.power)) if table.power else None,
+        price=table.price,
         chip_attention_flops_per_s=peaks.get(attention or ""),
         chip_vector_flops_per_s=peaks.get("fp32"),
         product_bytes=NARROW.get(compute or ""),

@@ -66,6 +66,8 @@ OF_TRAINING = ("precision", "optimizer", "stack")
 _ASKED_WHOLE = {"shared", "routes"}
 """Properties that ask for less than the fields they look at: a bus, or any other kind."""
 _NUMBERS = count()
+OF_RUNS = ("price", "power.busy", "power.idle")
+"""Keys that no step reads, but what is said of its cost does (``studies.runs.cost``)."""
 _OF_THE_ARRAY = ("nodes", "device", "count", "extends", "execution")
 """What decides which array there is: every model is run on that one."""
 
@@ -158,10 +160,10 @@ def _is_of(key: str, index: str) -> bool:
 def _is_read(key: str, of_entry: Mapping[str, set[str]], of_array: set[str]) -> bool:
     if key.startswith("devices."):
         _, index, rest = key.split(".", 2)
-        return rest in of_entry[index] or rest in _OF_THE_ARRAY
+        return rest in of_entry[index] or rest in (*_OF_THE_ARRAY, *OF_RUNS)
     if key.startswith("network."):  # every board's, and so among the settings of each
         return any(key in given for given in of_entry.values())
-    return key in of_array or key in _OF_THE_ARRAY
+    return key in of_array or key in (*_OF_THE_ARRAY, *OF_RUNS)
 
 
 def _given(values: Mapping[str, str], noted: set[str]) -> set[str]:

@@ -18,7 +18,7 @@ from hardware.reader import parse_toml, read_text
 from workloads.importers.transformer_file import KIND
 
 MODEL = ("model.attention", "model.transform")
-ARRAY = ("array", "set", "precision", "optimizer", "stack")
+ARRAY = ("array", "set", "precision", "optimizer", "stack", "price")
 PLANNER = ("planner.name", "plan")
 AXES = (
     *("parallel", "zero", "micro_batch", "planner.axis_order", "stages.hw", "stages.layers"),
@@ -31,6 +31,7 @@ EXECUTION = (
     *(key for key in OPTIONS if key.startswith("execution.") and key != "execution.unfolded"),
 )
 STEP = ("batch", *MODEL, *ARRAY, *AXES, *AIM, *EXECUTION, "max_memory")
+RUN = tuple(key for key in OPTIONS if key.startswith("run."))
 OUTPUT = ("config", "format", "output")
 RUNNER = ("store", "jobs", "cluster", "max_memory")
 SPLIT_BY = ("planner", "plan", "parallel")

@@ -9,6 +9,7 @@ from typing import Any
 from experiments.commands.arguments import (
     ARRAY,
     PLANNER,
+    RUN,
     STEP,
     add,
     add_network,
@@ -25,6 +26,7 @@ from experiments.results.explanation import explained
 from experiments.results.result import check_outputs, show
 from experiments.results.step import ENDINGS, check_ending, stepped, steps, write
 from experiments.studies.case import Planned
+from experiments.studies.runs.run import run_of
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import metrics_of
 from planners import Plan
@@ -35,6 +37,7 @@ def configure_simulate(commands: Any) -> None:
     parser = commands.add_parser("simulate")
     add_network(parser)
     add(parser, *STEP, *PLANNER, "metrics", "execution.unfolded", "export", hide=("metrics",))
+    add(parser, *RUN)
     add_output(parser)
     parser.set_defaults(run=run_simulate)
 
@@ -42,8 +45,8 @@ def configure_simulate(commands: Any) -> None:
 def run_simulate(args: argparse.Namespace) -> int:
     """Plan, simulate, show."""
     check_outputs(args)
-    case = case_of(args)
-    show(args, stepped(case, metrics_of(args.metrics, case.array)), args.export)
+    case, run = case_of(args), run_of(vars(args))
+    show(args, stepped(case, metrics_of(args.metrics, case.array), run), args.export)
     return 0
 
 

@@ -90,7 +90,7 @@ class Conditions:
         return Case(network, planner, self.array, self.batch, **self.options)
 
 
-SHORT = ("precision", "optimizer", "stack")
+SHORT = ("precision", "optimizer", "stack", "price")
 """Keywords that are short for a change of the array's spec."""
 
 

@@ -50,6 +50,7 @@ class ArrayOptions(TypedDict, total=False):
     precision: str
     optimizer: str
     stack: str | PathLike[str]
+    price: float
 
 
 class NetworkOptions(TypedDict, total=False):
@@ -130,6 +131,12 @@ class StepOptions(Options, total=False):
 
     plan: str | PathLike[str]
     max_memory: str | float | None
+
+
+class RunsOptions(StepOptions, total=False):
+    """The same, and what a run of many steps is asked for."""
+
+    tokens: float
 
 
 class FitOptions(ModelOptions, RunOptions, total=False):

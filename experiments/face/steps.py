@@ -11,6 +11,7 @@ from experiments.results.difference import DifferenceResult, differing
 from experiments.results.explanation import ExplanationResult, explained
 from experiments.results.planned import PlanResult, planned
 from experiments.results.step import StepResult, stepped
+from experiments.studies.runs.run import run_of
 
 if TYPE_CHECKING:
     from experiments.face.forms import (
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         NetworkLike,
         PlannerLike,
         Progress,
+        RunsOptions,
         StepOptions,
     )
 
@@ -34,7 +36,7 @@ def simulate(
     *,
     set: Changes = (),  # noqa: A002  (the command's --set)
     folded: bool = True,
-    **options: Unpack[StepOptions],
+    **options: Unpack[RunsOptions],
 ) -> StepResult:
     """Plan one training step and simulate it; its plan and timeline come with it.
 
@@ -42,7 +44,7 @@ def simulate(
     """
     asked = (network, [planner], array, batch, execution, set, options)
     (case,) = cases_of(*asked, folded=folded)
-    return stepped(case)
+    return stepped(case, run=run_of(options))
 
 
 @explicit()

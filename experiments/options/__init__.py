@@ -28,7 +28,7 @@ OPTIONS = {option.key: option for options in GROUPS.values() for option in optio
 TITLES = {option.key: title for title, options in GROUPS.items() for option in options}
 ALIASES = {option.name.replace("-", "_"): key for key, option in reversed(OPTIONS.items())}
 """Flags' names as keys: "bucket" is "execution.bucket"; of equal names the first one."""
-SPEC_KEYS = ("description", "execution", "nodes", "precision", "optimizer", "stack")
+SPEC_KEYS = ("description", "execution", "nodes", "precision", "optimizer", "stack", "price")
 SPEC_TABLES = ("devices", "network", "topology")
 """Keys and tables of an array's spec, which ``--set`` and ``--config`` take as well."""
 

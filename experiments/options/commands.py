@@ -11,6 +11,7 @@ COMMANDS = (
         "what to vary: tp, sp, pp, ep, micro-batch, recompute, cp, vp, zero; dp is what is left",
         default="the first six",
     ),
+    option("run.tokens", "N", "tokens of a whole run: its steps, days, dollars", kind="float"),
     shown(
         "vary",
         "KEY=VALUES",

@@ -59,6 +59,14 @@ ARRAY = (
         default="the array's",
         kind="spec",
     ),
+    option(
+        "price",
+        "USD",
+        "price of an hour of each chip",
+        unit="dollars",
+        default="the devices'",
+        kind="spec",
+    ),
 )
 SPLIT = (
     shown(

@@ -29,6 +29,7 @@ from experiments.studies.difference import core_ps_by_phase, in_order
 from experiments.studies.occupancy import memory_fields, memory_rows
 from experiments.studies.pipelining import in_words, pipeline_fields, pipeline_table
 from experiments.studies.running.estimate import forewarn
+from experiments.studies.runs.run import Run, run_fields, run_rows
 from experiments.studies.speedups import inexact
 from experiments.studies.step_numbers import (
     METRICS,
@@ -58,6 +59,10 @@ if TYPE_CHECKING:
     from experiments.results.explanation import ExplanationResult
 
 
+RUN = Run()
+"""Nothing is asked of a run."""
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class StepResult(Result):
     """One training step of a case, simulated; ``wall_s`` is what that took, in seconds."""
@@ -71,6 +76,8 @@ class StepResult(Result):
     """What was said before the work, of its length."""
     advice: tuple[str, ...] = ()
     """Where it does not fit in memory: what would free most, in sentences."""
+    run: Run = RUN
+    """What is asked of a run of such steps."""
 
     @property
     def iteration_s(self) -> float:
@@ -171,11 +178,17 @@ class StepResult(Result):
             "events": timeline.events,
             **pipeline_fields(plan, timeline),
             **axis_fields(case, timeline),
+            **self._run(),
             "wall_s": self.wall_s,
             "warnings": [*self.warnings, *self.unread],
             **measured(self.metrics, timeline),
         }
         return aliased(found)
+
+    def _run(self) -> dict[str, Any]:
+        """What a run of such steps costs (``run_fields``)."""
+        outputs = {"iteration_s": self.iteration_s, "computing": self.shares.computing}
+        return run_fields(self.case, outputs, self.run)
 
     def rows(self) -> list[dict[str, Any]]:
         """One line: what of ``to_dict`` is a single value."""
@@ -232,10 +245,10 @@ class StepResult(Result):
         write(os.fspath(path), self.case, self.plan, self.timeline, sites(self.timeline))
 
 
-def stepped(case: Case, metrics: tuple[str, ...] = METRICS) -> StepResult:
+def stepped(case: Case, metrics: tuple[str, ...] = METRICS, run: Run = RUN) -> StepResult:
     """Plan and simulate a case; what will take long, or does not fit in memory, is a warning."""
     (step,) = steps([case], metrics)
-    return step
+    return replace(step, run=run)
 
 
 def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[StepResult]:
@@ -313,6 +326,8 @@ def _table(result: dict[str, Any]) -> Table:
         table.add_row("energy", f"{energy_j:.6g} J")
     if (traffic := result.get("traffic_bytes")) is not None:
         table.add_row("traffic", f"{traffic / 1e9:.6g} GB")
+    for row in run_rows(result):
+        table.add_row(*row)
     table.add_section()
     table.add_row("cores simulated", f"{result['distinct_cores']:,}")
     table.add_row("operations", f"{result['operations']:,}")

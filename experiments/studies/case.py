@@ -234,11 +234,10 @@ class Case:
 
     def _changes(self) -> dict[str, str]:
         changed = {s.key: s.value for s in self.array.settings if s.source == COMMAND_LINE}
-        everywhere = changed.get("network.bandwidth")
         return {
             key: value
             for key, value in changed.items()
-            if not (key.endswith(".network.bandwidth") and value == everywhere)
+            if not (key.startswith("devices.") and changed.get(key.split(".", 2)[2]) == value)
         }
 
     def _identity(self) -> dict[str, Any]:
@@ -280,13 +279,17 @@ def _options(execution: Execution) -> dict[str, Any]:
     return options
 
 
+_NO_PART = ("description", "power", "price")
+"""Fields of a device that change no step."""
+
+
 @once_for_each
 def _array(array: Array) -> dict[str, Any]:
     """What an array is, whatever it is called."""
     return {
         "topology": asdict(array.topology),
         "array": [
-            [{k: v for k, v in asdict(device).items() if k != "description"}, count]
+            [{k: v for k, v in asdict(device).items() if k not in _NO_PART}, count]
             for device, count in array.group.kinds
         ],
         **({"stack": _habits(array.stack)} if array.stack else {}),

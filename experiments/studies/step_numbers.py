@@ -84,8 +84,7 @@ def computed(case: Case, timeline: Timeline) -> dict[str, float | None]:
     it, as hardware does ("hardware FLOPs"): Korthikanti et al. 2022, appendix A.
     """
     group, iteration_s = case.array.group, timeline.iteration_s or math.nan
-    board = group.unit == "board"
-    chips = sum(count * (device.chips if board else 1) for device, count in group.kinds)
+    chips = sum(count for _, count in group.chips)
     rates = throughput(case, iteration_s)
     rate, peak = rates.tokens_per_s, group.peak_flops_per_s
     flops = sum(total.flops for total in timeline.totals().values()) / timeline.batches
