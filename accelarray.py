@@ -306,9 +306,9 @@ def _main() -> int:
 
 def _probe() -> str:
     """On a cluster: import what a case needs, and say which model it is."""
-    from simulator import MODEL_VERSION
+    from experiments.version import model
 
-    return str(MODEL_VERSION)
+    return model()
 
 
 def _begin(parent: int) -> None:

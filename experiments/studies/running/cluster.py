@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import Any
 
 from experiments.studies.case import Case
-from experiments.studies.running.cores import RunError, Spread, call
+from experiments.studies.running.cores import RunError, Spread, call, killed
+from experiments.version import model
 from hardware.reader import extra
 
 CONNECT_S = 15.0
@@ -42,19 +43,31 @@ REMEDIES = {
 def on_cluster(address: str) -> Iterator[Spread]:
     """Calls on the workers of a scheduler; lost ones are made again by dask.
 
-    Raises RunError where there is no scheduler, none with workers, another accelarray,
-    or when all of it is gone.
+    A case that dask gives up, because its workers were killed (its ``allowed-failures``), is
+    called once more, alone. Raises RunError for one that is killed again when all others are
+    finished, and where there is no scheduler, none with workers, another accelarray, or when all
+    of it is gone.
     """
     client = _connect(address)
 
     def spread(
         function: Callable[[Case], Any], cases: Mapping[Any, Case]
     ) -> Iterator[tuple[Any, Any]]:
-        names = {
-            client.submit(call, function, case, pure=False): name for name, case in cases.items()
-        }
-        for future, result in _gather(client, set(names), address):
+        def submit(name: Any) -> Any:
+            return client.submit(_called, model(), function, cases[name], pure=False)
+
+        names = {submit(name): name for name in cases}
+        lost, twice = list[Any](), list[Any]()
+        for future, result in _gather(client, set(names), address, lost):
             yield names[future], result
+        for future in lost:  # cases that waited on such a worker are lost with it
+            names[again := submit(names[future])] = names[future]
+            for _, result in _gather(client, {again}, address, twice):
+                yield names[future], result
+        if twice:
+            how = "its workers were killed, and again with it alone"
+            said = killed([cases[names[future]] for future in twice], how)
+            raise RunError(f"--cluster {address}: {said}")
 
     try:
         _checked(client, address)
@@ -66,6 +79,13 @@ def on_cluster(address: str) -> Iterator[Spread]:
         ) from None
     finally:
         client.close(timeout=2)
+
+
+def _called(ours: str, function: Callable[[Case], Any], case: Case) -> Any:
+    """A case's result, on a worker, which may have come when others had been asked for theirs."""
+    if model() != ours:
+        raise RunError(f"it has {model()}, not {ours}: install the same version there")
+    return call(function, case)
 
 
 def _connect(address: str) -> Any:
@@ -157,15 +177,21 @@ def _check_imports(client: Any, address: str) -> None:
         ) from None
     for place, version in versions.items():
         if version != ours:
+            has = f"has {version}, not" if isinstance(version, str) else f"({version!r}) has not"
             raise RunError(
-                f"--cluster {address}: {place} cannot import this accelarray ({version!r}); "
-                "install the same version there"
+                f"--cluster {address}: {place} {has} {ours}; install the same version there"
             )
 
 
-def _gather(client: Any, pending: set[Any], address: str) -> Iterator[tuple[Any, Any]]:
-    """Futures with their results as they finish; those that are lost dask runs again."""
+def _gather(
+    client: Any, pending: set[Any], address: str, lost: list[Any]
+) -> Iterator[tuple[Any, Any]]:
+    """Futures with their results as they finish; those that are lost dask runs again.
+
+    Those that it does not run again go to ``lost``.
+    """
     from distributed import wait
+    from distributed.scheduler import KilledWorker
 
     alone_since: float | None = None
     while pending:
@@ -183,6 +209,8 @@ def _gather(client: Any, pending: set[Any], address: str) -> Iterator[tuple[Any,
                 yield future, _result(future, address)
             except TimeoutError:
                 pending.add(future)
+            except KilledWorker:
+                lost.append(future)
         if _has_workers(client, address):
             alone_since = None
         elif alone_since is None:
@@ -206,10 +234,14 @@ def _has_workers(client: Any, address: str) -> bool:
 
 
 def _result(future: Any, address: str) -> Any:
-    """A finished case's; raises TimeoutError where it was lost with its worker."""
+    """A finished case's; raises TimeoutError where it was lost with its worker, or KilledWorker."""
+    from distributed.scheduler import KilledWorker
+
     if future.status in ("finished", "pending"):
         return future.result(timeout=FETCH_S)
     error = future.exception(timeout=FETCH_S) if future.status == "error" else future.status
+    if isinstance(error, KilledWorker):
+        raise error
     raise RunError(
         f"--cluster {address}: a case failed on its worker ({error!r}); finished cases are kept"
     )

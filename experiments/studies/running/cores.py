@@ -119,7 +119,7 @@ class _Team:
             self.end()
             raise
         if lost:
-            raise RunError(_killed(lost))
+            raise RunError(killed(lost, "a worker process was killed, and again with it alone"))
 
     def _results(
         self, function: Callable[[Case], Any], left: dict[Any, Case], names: list[Any]
@@ -163,13 +163,13 @@ def _is_sendable(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> 
     return True
 
 
-def _killed(cases: Sequence[Case]) -> str:
+def killed(cases: Sequence[Case], how: str) -> str:
+    """What to say of cases whose processes were killed."""
     case = cases[0]
     more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
     return (
         f"{case.network.name}, {case.planner_name}, {case.array.name}, batch {case.batch}{more}: "
-        "a worker process was killed, and again with this case alone (out of memory?); all other "
-        "cases are finished and kept in --store"
+        f"{how} (out of memory?); all other cases are finished and kept in --store"
     )
 
 

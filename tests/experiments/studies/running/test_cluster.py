@@ -1,6 +1,7 @@
 """Sweeps on a real dask.distributed scheduler with worker processes on loopback."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,13 +14,16 @@ from pathlib import Path
 
 import pytest
 
+import accelarray
 from experiments.studies.case import Case
 from experiments.studies.running.cluster import on_cluster
+from experiments.studies.running.cores import RunError
 from experiments.studies.running.outputs import run_case
 from experiments.studies.running.store import Store
 from hardware import load_array
 from workloads import load_network
 
+ARRAY, ROOT = load_array("tpu-v3-8"), Path(accelarray.HERE)
 SWEEP = (
     *("sweep", "--vary", "network.bandwidth=1 Gbit/s:1 Tbit/s:log:20"),
     *("--networks", "resnet34", "--planners", "owt,accpar"),
@@ -221,8 +225,53 @@ def test_workers_that_cannot_import_the_package(
         finally:
             crew.__exit__(None, None, None)
     assert code == 2
-    assert "cannot import this accelarray" in errors
+    assert "has not accelarray" in errors
     assert "there is no simulator here" in errors
+
+
+def deadly(case: Case) -> int:
+    """Its case of batch 8 ends any worker."""
+    if case.batch == 8:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return case.batch
+
+
+def test_a_case_that_kills_its_worker_is_tried_once_more_and_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # workers find ``deadly``
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
+    cases = {batch: Case(load_network("lenet"), "owt", ARRAY, batch) for batch in (8, 9, 10, 11)}
+    found: dict[int, int] = {}
+    with scheduler() as address, workers(address, 3, tmp_path) as crew:
+        words = "lenet, owt, tpu-v3-8, batch 8: its workers were killed, and again with it alone"
+        with pytest.raises(RunError, match=words), on_cluster(address) as spread:
+            found.update(spread(deadly, cases))
+        assert sum(worker.poll() == -signal.SIGKILL for worker in crew) == 2
+    assert found == {9: 9, 10: 10, 11: 11}
+
+
+def test_workers_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is there at the beginning is told then, one that comes later with its first case."""
+    other, cases = tmp_path / "other", {"a": Case(load_network("lenet"), "owt", ARRAY, 8)}
+    for name in ("hardware", "workloads", "planners", "simulator", "experiments"):
+        shutil.copytree(ROOT / name, other / name)
+    shutil.copy(ROOT / "accelarray.py", other)
+    (other / "hardware" / "changed.py").write_text("CHANGED = True\n")
+    with (
+        scheduler() as address,
+        workers(address, 1, tmp_path) as (first,),
+        on_cluster(address) as spread,
+    ):
+        monkeypatch.setenv("PYTHONPATH", str(other))
+        with workers(address, 1, tmp_path):
+            with pytest.raises(
+                RunError, match=r"has accelarray .*, not accelarray .*; install the same"
+            ):
+                on_cluster(address).__enter__()
+            first.kill()
+            with pytest.raises(RunError, match=r"it has accelarray .*, not accelarray .*: install"):
+                list(spread(run_case, cases))
 
 
 def test_a_scheduler_that_dies(tmp_path: Path) -> None:

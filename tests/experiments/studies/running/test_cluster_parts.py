@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from distributed.scheduler import KilledWorker
 
 import accelarray
 from experiments.studies.case import Case
@@ -140,15 +141,15 @@ def test_a_scheduler_without_workers() -> None:
 
 
 def test_another_accelarray_is_refused() -> None:
-    assert accelarray._probe() == str(MODEL_VERSION)
+    assert f", model {MODEL_VERSION}, sources " in accelarray._probe()
     _check_imports(Client(3), ADDRESS)
     other = Client(3, {"w1": "1"})
     with pytest.raises(
-        RunError, match=r"w1 cannot import this accelarray \('1'\); install the same"
+        RunError, match=r"w1 has 1, not accelarray .*; install the same version there"
     ):
         _check_imports(other, ADDRESS)
     broken = Client(3, {"w2": ImportError("no simulator")})
-    with pytest.raises(RunError, match=r"w2 cannot import .*no simulator"):
+    with pytest.raises(RunError, match=r"w2 \(ImportError\('no simulator'\)\) has not accelarray"):
         _check_imports(broken, ADDRESS)
 
 
@@ -182,8 +183,26 @@ def test_calls_that_are_lost_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
         return set(futures), set()
 
     monkeypatch.setattr("distributed.wait", wait)
-    assert list(_gather(Client(), {slow, quick}, ADDRESS)) == [(quick, 1), (slow, 2)]
+    assert list(_gather(Client(), {slow, quick}, ADDRESS, [])) == [(quick, 1), (slow, 2)]
     assert rounds == [2, 1]
+
+
+def test_a_case_that_kills_its_workers_stops_no_other(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Case(CASE.network, "owt", CASE.array, 16)
+
+    def submit(*args: Any, pure: bool) -> Future:
+        assert not pure
+        killed: Any = KilledWorker
+        return Future("error", killed("key", None, 1)) if CASE in args else Future("finished", 1)
+
+    monkeypatch.setattr(client, "submit", submit)
+    found: list[tuple[str, int]] = []
+    words = f"--cluster {ADDRESS}: lenet, owt, accpar-homogeneous, batch 8: its workers were"
+    with pytest.raises(RunError, match=words), on_cluster(ADDRESS) as spread:
+        found.extend(spread(lambda case: 0, {"deadly": CASE, "other": other}))
+    assert found == [("other", 1)]
 
 
 def test_it_gives_up_when_all_workers_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +220,7 @@ def test_it_gives_up_when_all_workers_stay_away(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("distributed.wait", nothing)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     with pytest.raises(RunError, match="all workers are gone; finished cases are kept in --store"):
-        list(_gather(empty, {Future("pending")}, ADDRESS))
+        list(_gather(empty, {Future("pending")}, ADDRESS, []))
     assert now[0] == 75.0
 
 
