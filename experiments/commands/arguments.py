@@ -31,7 +31,7 @@ EXECUTION = (
     *(key for key in OPTIONS if key.startswith("execution.") and key != "execution.unfolded"),
 )
 STEP = ("batch", *MODEL, *ARRAY, *AXES, *AIM, *EXECUTION, "max_memory")
-RUN = tuple(key for key in OPTIONS if key.startswith("run."))
+RUN = tuple(key for key in OPTIONS if key.startswith(("run.", "simulate.", "goodput.")))
 OUTPUT = ("config", "format", "output")
 RUNNER = ("store", "jobs", "cluster", "max_memory")
 SPLIT_BY = ("planner", "plan", "parallel")

@@ -137,6 +137,16 @@ class RunsOptions(StepOptions, total=False):
     """The same, and what a run of many steps is asked for."""
 
     tokens: float
+    mtbf: str
+    storage_bandwidth: str
+    checkpoint: str
+    checkpoint_every: str
+    copy_bandwidth: str
+    restart_time: str
+    spares: int
+    repair_time: str
+    repeats: int
+    seed: int
 
 
 class FitOptions(ModelOptions, RunOptions, total=False):

@@ -141,6 +141,7 @@ class StepResult(Result):
             said += in_words(found)
         told = conventions(inference=self.case.execution.inference)
         said += whole_share(self.case)
+        said += result["goodput"]["notes"] if "goodput" in result else []
         return [*shown, *told, *filter(None, said), *self.unread]
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,37 +3,130 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.runs.cost import HOUR_S, step_cost, step_energy
+from experiments.terms import duration
+from hardware import format_quantity, parse_quantity
+from simulator.cost.number_bytes import number_bytes
+from simulator.failures import Failures, simulated
 
 DAY_S = 24 * HOUR_S
-MOST_TOKENS = 1e18
+LONGEST_S = 1e12
+NEAR = 0.01
+"""A formula that is so near is not remarked on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """So many ``tokens`` are trained on (None: nothing is asked of a whole run)."""
+    """What is asked of a run; without ``mtbf_s`` nothing of failures, in ``repeats`` months.
+
+    ``restart_s`` is without reading the checkpoint. Asynchronous checkpoints are copied to the
+    host at ``copy_bytes_per_s`` by each device, which stops it, and written meanwhile.
+    """
 
     tokens: float | None = None
+    mtbf_s: float | None = None
+    storage_bytes_per_s: float = 0.0
+    asynchronous: bool = False
+    every_s: float | None = None
+    copy_bytes_per_s: float = 25e9
+    restart_s: float = 600.0
+    spares: int | None = None
+    repair_s: float = DAY_S
+    repeats: int = 10
+    seed: int = 0
 
-    def __post_init__(self) -> None:
-        if self.tokens is not None and not 1 <= self.tokens <= MOST_TOKENS:
-            raise UsageError(f"--tokens {self.tokens:g}: a number from 1 to {MOST_TOKENS:g}")
+
+def _whole(least: int, most: int) -> Callable[[str, Any], int]:
+    def read(flag: str, given: Any) -> int:
+        if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= most:
+            raise UsageError(f"{flag} {given}: a whole number from {least} to {most:,}")
+        return given
+
+    return read
+
+
+def _tokens(flag: str, given: Any) -> float:
+    if isinstance(given, int | float) and 1 <= given <= 1e18:
+        return float(given)
+    raise UsageError(f"{flag} {given}: a number from 1 to 1e18")
+
+
+def _quantity(unit: str, *, zero: bool = False) -> Callable[[str, Any], float]:
+    def read(flag: str, given: Any) -> float:
+        try:
+            value = parse_quantity(given, unit, LONGEST_S if unit == "s" else None)
+        except ValueError as error:
+            raise UsageError(f"{flag} {given}: {error}") from None
+        if not (value or zero):
+            raise UsageError(f"{flag} {given}: must be above 0")
+        return value
+
+    return read
+
+
+def _mode(flag: str, given: Any) -> bool:
+    if given not in ("asynchronous", "blocking"):
+        raise UsageError(f"{flag} {given}: one of asynchronous, blocking")
+    return bool(given == "asynchronous")
+
+
+OF_FAILURES = {
+    "mtbf": ("mtbf_s", _quantity("s")),
+    "storage_bandwidth": ("storage_bytes_per_s", _quantity("B/s")),
+    "checkpoint": ("asynchronous", _mode),
+    "checkpoint_every": ("every_s", _quantity("s")),
+    "copy_bandwidth": ("copy_bytes_per_s", _quantity("B/s")),
+    "restart_time": ("restart_s", _quantity("s", zero=True)),
+    "spares": ("spares", _whole(0, 1 << 17)),
+    "repair_time": ("repair_s", _quantity("s", zero=True)),
+}
+READ = OF_FAILURES | {
+    "tokens": ("tokens", _tokens),
+    "repeats": ("repeats", _whole(1, 10_000)),
+    "seed": ("seed", _whole(0, 1 << 62)),
+}
+"""Options, the fields of a run that they give, and how they are read."""
 
 
 def run_of(options: Mapping[str, Any]) -> Run:
     """What is asked for by options of these names; raises UsageError."""
-    given = {field.name: options.get(field.name) for field in fields(Run)}
-    return Run(**{name: value for name, value in given.items() if value is not None})
+    flags = {name: f"--{name.replace('_', '-')}" for name in READ if options.get(name) is not None}
+    given: dict[str, Any] = {
+        READ[name][0]: READ[name][1](flag, options[name]) for name, flag in flags.items()
+    }
+    if "mtbf" not in flags and (others := [flags[name] for name in OF_FAILURES if name in flags]):
+        raise UsageError(f"{others[0]}: says how failures go; say --mtbf too, as --mtbf 50000h")
+    if "mtbf" in flags and "storage_bandwidth" not in flags:
+        raise UsageError(
+            "--mtbf: say how fast a checkpoint is written, as --storage-bandwidth '100 GB/s'"
+        )
+    return Run(**given)
+
+
+def checkpoint_bytes(case: Case) -> float:
+    """Bytes of all weights and of the optimizer's state of them, once."""
+    return case.network.parameters * number_bytes(case.array.group.arithmetic).state
+
+
+def failures_of(case: Case, run: Run) -> Failures:
+    """What a run with ``mtbf_s`` loses time to."""
+    devices, state = sum(count for _, count in case.array.group.chips), checkpoint_bytes(case)
+    written_s = state / run.storage_bytes_per_s
+    copied_s = state / devices / run.copy_bytes_per_s
+    stall_s, write_s = (copied_s, written_s) if run.asynchronous else (written_s, 0.0)
+    restart_s = run.restart_s + written_s  # reading takes as long
+    mtbf_s = run.mtbf_s or math.inf
+    return Failures(devices, mtbf_s, stall_s, restart_s, write_s, run.spares, run.repair_s)
 
 
 def run_fields(case: Case, outputs: Mapping[str, Any], run: Run) -> dict[str, Any]:
-    """``cost``, ``energy`` and ``run`` of a step's outputs; what is not known is left out.
+    """``cost``, ``energy``, ``goodput`` and ``run`` of a step's outputs: what of it is known.
 
     Raises UsageError for tokens that a network does not have.
     """
@@ -43,22 +136,82 @@ def run_fields(case: Case, outputs: Mapping[str, Any], run: Run) -> dict[str, An
         found["cost"] = asdict(step_cost(case, outputs))
     if all(device.power is not None for device in devices):
         found["energy"] = asdict(step_energy(case, outputs))
+    if run.mtbf_s is not None:
+        found["goodput"] = _goodput(case, outputs["iteration_s"], run)
     if run.tokens is not None:
-        found["run"] = _whole(case, outputs["iteration_s"], run.tokens, found)
+        found["run"] = _of_tokens(case, outputs["iteration_s"], run.tokens, found)
     return found
 
 
-def _whole(case: Case, iteration_s: float, tokens: float, found: Mapping[str, Any]) -> Any:
-    """Steps, days, dollars and megawatt-hours of a run."""
+def _goodput(case: Case, iteration_s: float, run: Run) -> dict[str, Any]:
+    """The useful share of a month with checkpoints after whole steps, and the best interval."""
+    of = failures_of(case, run)
+    if run.every_s is not None and run.every_s < of.write_s - of.stall_s:
+        raise UsageError(
+            f"--checkpoint-every {run.every_s:g} s: a checkpoint of {checkpoint_bytes(case):.3g} B "
+            f"takes {of.write_s:.4g} s to write; say more, or a faster --storage-bandwidth"
+        )
+    least = math.ceil((of.write_s - of.stall_s) / iteration_s)
+    steps = max(1, least, round((run.every_s or of.best_s) / iteration_s))
+    spent = simulated(of, steps * iteration_s, run.repeats, run.seed)
+    return {
+        "mtbf_s": of.mean_s,
+        "checkpoint_bytes": checkpoint_bytes(case),
+        "stall_s": of.stall_s,
+        "write_s": of.write_s or of.stall_s,
+        "restart_s": of.restart_s,
+        "spares": of.spares,
+        "interval_s": steps * iteration_s,
+        "interval_steps": steps,
+        "best_interval_s": of.best_s,
+        "young_interval_s": of.young_s,
+        "daly_interval_s": of.daly_s,
+        "useful_share": spent.useful,
+        "useful_share_error": spent.error,
+        "closed_form_share": of.share(steps * iteration_s),
+        "stalled_share": spent.stalled,
+        "lost_share": spent.lost,
+        "restarting_share": spent.restarting,
+        "waiting_share": spent.waiting,
+        "failures": spent.failures,
+        "simulated_days": spent.days,
+        "repeats": run.repeats,
+        "seed": run.seed,
+        "notes": list(_remarks(of)),
+    }
+
+
+def _remarks(of: Failures) -> Iterator[str]:
+    """Where a formula is not to be used, and why."""
+    ratio = of.stall_s / of.mean_s
+    for name, interval_s, what in (
+        ("Young", of.young_s, "it is for checkpoints much shorter than the time between failures"),
+        ("Daly", of.daly_s, "it is a series in checkpoint over time between failures"),
+    ):
+        off = interval_s / of.best_s - 1
+        if abs(off) > NEAR and of.best_s > of.write_s - of.stall_s:
+            yield f"{name}'s interval is {off:+.1%} off the best: {what}, here {ratio:.2g} of it."
+    if of.best_s == of.write_s - of.stall_s:
+        yield "Checkpoints follow each other as fast as they are written: faster storage helps."
+    if of.spares is not None:
+        yield (
+            f"The closed form is of a long run; the simulated month begins with all {of.spares} "
+            "spares."
+        )
+
+
+def _of_tokens(case: Case, iteration_s: float, tokens: float, found: Mapping[str, Any]) -> Any:
+    """Steps, days, dollars and megawatt-hours of a run, lost time included where it is known."""
     if case.network.tokens is None:
         raise UsageError(f"--tokens {tokens:g}: samples of {case.network.name} are not of tokens")
     steps = math.ceil(tokens / (case.network.tokens * case.batch))
-    usd = steps * found["cost"]["usd_per_step"] if "cost" in found else None
-    joules = steps * found["energy"]["j_per_step"] if "energy" in found else None
+    times = steps / found["goodput"]["useful_share"] if "goodput" in found else steps
+    usd = times * found["cost"]["usd_per_step"] if "cost" in found else None
+    joules = times * found["energy"]["j_per_step"] if "energy" in found else None
     return {
         "tokens": tokens,
         "steps": steps,
-        "days": steps * iteration_s / DAY_S,
+        "days": times * iteration_s / DAY_S,
         "usd": usd,
         "mwh": None if joules is None else joules / (1e6 * HOUR_S),
     }
@@ -74,15 +227,31 @@ def run_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if energy := found.get("energy"):
         most = energy["most_j_per_step"] / energy["j_per_step"]
         watts = f"{energy['w_per_device']:,.0f} W per device"
-        yield (
-            "energy, by power",
-            f"{energy['j_per_step'] / 1e3:,.4g} kJ a step, {watts}; at most {most:.2f}x",
-        )
+        joules = f"{energy['j_per_step'] / 1e3:,.4g} kJ a step"
+        yield "energy, by power", f"{joules}, {watts}; at most {most:.2f}x"
+    if goodput := found.get("goodput"):
+        yield from _goodput_rows(goodput)
     if run := found.get("run"):
         said = [f"{run['steps']:,} steps", f"{run['days']:,.1f} days"]
         said += [] if run["usd"] is None else [dollars(run["usd"])]
         said += [] if run["mwh"] is None else [f"{run['mwh']:,.4g} MWh"]
         yield f"run of {run['tokens']:.4g} tokens", ", ".join(said)
+
+
+def _goodput_rows(of: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    error = "" if of["useful_share_error"] is None else f" ± {of['useful_share_error']:.2%}"
+    share = (
+        f"{of['useful_share']:.2%}{error} of a month (closed form {of['closed_form_share']:.2%})"
+    )
+    yield "goodput", f"{share}; {of['failures']:,.4g} failures, mtbf {of['mtbf_s'] / HOUR_S:,.4g} h"
+    kinds = ("stalled", "checkpoints"), ("lost", "work done again"), ("restarting", "restarts")
+    shares = [f"{what} {of[f'{key}_share']:.2%}" for key, what in kinds]
+    shares += [] if of["spares"] is None else [f"no spare {of['waiting_share']:.2%}"]
+    yield "lost to", ", ".join(shares)
+    size = format_quantity(of["checkpoint_bytes"], "B")
+    every = f"{duration(of['interval_s'])} ({of['interval_steps']:,} steps)"
+    best = f"best {duration(of['best_interval_s'])}, Young {duration(of['young_interval_s'])}"
+    yield "checkpoints", f"{size} every {every}; {best}, Daly {duration(of['daly_interval_s'])}"
 
 
 def dollars(usd: float) -> str:

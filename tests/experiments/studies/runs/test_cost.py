@@ -12,7 +12,7 @@ from experiments.cli import main
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.runs.cost import step_cost, step_energy
-from experiments.studies.runs.run import Run, run_fields
+from experiments.studies.runs.run import Run, run_fields, run_of
 from experiments.studies.unread import warnings
 from hardware import Array, Group, Power, SpecError, load_array
 from simulator import DEPLOYED, PUBLISHED
@@ -151,7 +151,7 @@ def test_what_is_not_known_is_left_out_or_refused() -> None:
         run_fields(case_on(load_array("tpu-v3-8"), "lenet"), outputs, Run(1e9))
     for wrong in (0.0, -1.0, float("nan"), float("inf"), 1e19):
         with pytest.raises(UsageError, match="a number from 1 to"):
-            Run(wrong)
+            run_of({"tokens": wrong})
 
 
 @pytest.mark.parametrize(
