@@ -195,7 +195,7 @@ class Writer:
             return made
         forward, graph = phase is Phase.FORWARD, self.rules.graph
         self._since[program, forward] += sum(one.duration_ps for one in made)
-        if v != (len(graph) - 1 if forward else 0):
+        if phase is Phase.RECOMPUTE or v != (len(graph) - 1 if forward else 0):
             return made
         host_s *= sum(node.dispatches for node in graph) * (1 if forward else 2) / 3
         late_ps = round(host_s * PICOSECONDS) - self._since[program, forward]

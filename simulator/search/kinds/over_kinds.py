@@ -19,7 +19,8 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.models import MODELS, rules_of
 from simulator.lowering.pipeline.program import pipelined
 from simulator.lowering.step.training_step import training_step
-from simulator.search.kinds.stage_costs import IN_PARTS, StageCosts
+from simulator.search.closed_form.first_pass import IN_PARTS
+from simulator.search.kinds.stage_costs import StageCosts
 from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 

@@ -1,8 +1,4 @@
-"""Time and memory of possible stages on each kind of device, measured by the engine.
-
-The network is cut wherever a stage may begin. The engine runs each piece alone, on the devices
-of one replica. Identical pieces are run once. The time of a stage is the sum over its pieces.
-"""
+"""Time and memory of possible stages on each kind of device: sums over measured pieces."""
 
 from __future__ import annotations
 
@@ -10,48 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, inf
-from typing import NamedTuple
 
 import numpy as np
 
 from hardware import Array, Wires, wires_of
-from planners import Axes, planned_by_axes
-from planners.axes.stage_cuts import blocks_of, single_crossings
+from planners import Axes, Update
 from planners.axes.stage_search import BEHIND, Floats, Option
-from planners.order import Phase
-from planners.pipeline.staging import cut_into
-from simulator.engine.operations import Worker
-from simulator.engine.picoseconds import PICOSECONDS
-from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
-from simulator.lowering.models import rules_of
 from simulator.lowering.pipeline.transfers import between
-from simulator.lowering.step.training_step import alone_s, training_step
-from workloads import Cut, Graph, Network, partition_graph
-from workloads.stages import first_alike
-
-IN_PARTS = {"sharded": 1, "gradients": 2, "weights": 3}
-"""How much of the optimizer's state, gradients and weights replicas keep in parts, by update."""
-
-
-class Piece(NamedTuple):
-    """Seconds of a micro-batch and of the update, and bytes on the fullest device.
-
-    ``state``, ``gradients`` and ``weights`` are held during the whole step, and ``kept`` from the
-    forward to the backward pass. ``passing`` is the temporary memory of a pass. ``sums`` hold
-    accumulated gradients, from the second micro-batch on. ``tied`` are gradients of weights that
-    a later piece uses too.
-    """
-
-    seconds: float
-    update_s: float
-    state: float
-    gradients: float
-    weights: float
-    kept: float
-    passing: float
-    sums: float
-    tied: float = 0.0
+from simulator.lowering.step.training_step import alone_s
+from simulator.search.closed_form.first_pass import IN_PARTS
+from simulator.search.closed_form.pieces import Piece, Pieces
+from workloads import Cut, Network, partition_graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +37,13 @@ class StageCosts:
         return found
 
     @cached_property
+    def _of(self) -> Pieces:
+        return Pieces(self.network, self.array, self.execution)
+
+    @property
     def cut(self) -> Cut:
         """The network in its pieces."""
-        return cut_into(self.network, pieces_of(self.network))
+        return self._of.cut
 
     @property
     def nodes(self) -> list[int]:
@@ -103,17 +73,15 @@ class StageCosts:
 
     def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
         """A stage, of which each replica has one micro-batch ``once``, or several."""
-        pieces = self._pieces(kind, tp)
-        parts, arithmetic = IN_PARTS.get(self.execution.update, 0), self.array.group.arithmetic
+        alone, pieces = self._pieces(kind, tp)
+        parts, arithmetic = self._parts, self.array.group.arithmetic
         (_, count), room = self.array.group.kinds[kind], self._room_bytes(kind)
-        held = [
-            sum(
-                each / (replicas if number < parts else 1)
-                for number, each in enumerate((one.state, one.gradients, one.weights))
-            )
-            + (0.0 if once else one.sums)
-            for one in pieces
-        ]
+
+        def held(one: Piece) -> float:
+            each = (one.state, one.gradients, one.weights)
+            whole = sum(size / (replicas if k < parts else 1) for k, size in enumerate(each))
+            return whole + (0.0 if once else one.sums)
+
         seconds = _spans([one.seconds for one in pieces])
         seconds[np.tri(len(seconds), dtype=bool)] = inf
         gradients = [
@@ -130,11 +98,11 @@ class StageCosts:
             replicas,
             seconds,
             sums_s + update_s / (replicas if parts else 1),
-            (_spans(held) + _most([one.passing for one in pieces])) / room,
-            _spans([one.kept for one in pieces]) / room,
+            (_held([*map(held, pieces)], [*map(held, alone)]) + _passing(alone, pieces)) / room,
+            _held([one.kept for one in pieces], [one.kept for one in alone]) / room,
             self._send_s(kind, count - 1, self._crossing_bytes),
             self._send_s(kind, min(1, count - 1), self._crossing_bytes)[kind],
-            self._send_s(kind, count - 1, pieces[0].tied),
+            self._send_s(kind, count - 1, self._of.tied_bytes(Axes(dp=1, tp=tp))),
         )
 
     def _room_bytes(self, kind: int) -> float:
@@ -146,47 +114,23 @@ class StageCosts:
         """The number of a kind's first device."""
         return sum(count for _, count in self.array.group.kinds[:kind])
 
-    def _pieces(self, kind: int, tp: int) -> list[Piece]:
+    @property
+    def _parts(self) -> int:
+        """Which of state, gradients and weights replicas keep in parts: the first so many."""
+        return IN_PARTS.get(Update(self.execution.update), 0) if self.execution.update else 0
+
+    def _pieces(self, kind: int, tp: int) -> tuple[list[Piece], list[Piece]]:
+        """Pieces alone, and what each adds to a stage."""
         if (kind, tp) not in self.known:
-            cut, part = self.cut, self.array.part(self.first(kind), tp)
-            alike = first_alike(cut)
-            ran = {k: self._ran(k, part, tp) for k in sorted(set(alike))}
-            self.known[kind, tp] = [ran[k] for k in alike]
+            axes = Axes(dp=1, tp=tp, sp=self.by_positions and tp > 1)
+            at, again = self.first(kind), self.execution.recompute
+            self.known[kind, tp] = self._of.measured(axes, self.micro_batch, at, again)
         return self.known[kind, tp]
 
     @cached_property
-    def known(self) -> dict[tuple[int, int], list[Piece]]:
+    def known(self) -> dict[tuple[int, int], tuple[list[Piece], list[Piece]]]:
         """Pieces by kind and width."""
         return {}
-
-    def _ran(self, number: int, part: Array, tp: int) -> Piece:
-        network, first = self.cut.networks[number], self.cut.firsts[number]
-        axes = Axes(dp=1, tp=tp, sp=self.by_positions and tp > 1)
-        plan = planned_by_axes(network, part, self.micro_batch, axes)
-        free = replace(self.execution, staging=None, strict_memory=False, update="")
-        rules = rules_of(network, plan, part, free, folded=True)
-        program = training_step(rules)
-        tied = [tie.owner - first for tie in self.cut.ties if tie.source == number]
-        worker = program.workers[0]
-        update_ps = sum(
-            task.operation.duration_ps
-            for task in worker.template
-            if task.operation.phase == Phase.UPDATE
-        )
-        state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
-        kept, passing = _held(worker)
-        seconds = run(program).iteration_s - update_ps / PICOSECONDS
-        return Piece(
-            seconds,
-            update_ps / PICOSECONDS,
-            state,
-            worker.gradient_bytes,
-            worker.weight_bytes,
-            kept,
-            passing,
-            sum(task.once for task in worker.template),
-            sum(map(rules.tied_largest, tied)),
-        )
 
     def _sum_s(self, kind: int, tp: int, replicas: int) -> tuple[float, float]:
         """Seconds of a byte of gradients, and of a bucket, that replicas sum."""
@@ -226,32 +170,6 @@ class StageCosts:
         return np.array(found)
 
 
-def pieces_of(network: Network) -> tuple[int, ...]:
-    """The nodes in front of which stages may begin: blocks, and what is before and behind them.
-
-    Without blocks, wherever one tensor crosses; each piece has weights.
-    """
-    graph = partition_graph(network)
-    blocks = blocks_of(graph)
-    begins = (0, *blocks.firsts, blocks.end) if blocks.firsts else tuple(single_crossings(graph))
-    weighted = {layer.name for layer in network.layers if layer.weighted}
-    whole = blocks.firsts and blocks.firsts[0] > 0 and blocks.end < len(graph)
-    if whole and all(_any(graph, weighted, *ends) for ends in ((0, begins[1]), (begins[-1], None))):
-        return begins
-    if blocks.firsts:
-        return (0, *blocks.firsts[1:])
-    found, last = [0], 0
-    for begin in begins[1:]:
-        if _any(graph, weighted, last, begin) and _any(graph, weighted, begin, None):
-            found.append(begin)
-            last = begin
-    return tuple(found)
-
-
-def _any(graph: Graph, weighted: set[str], first: int, end: int | None) -> bool:
-    return any(node.name in weighted for node in graph[first:end])
-
-
 def replicas_of(most: int, micro_batches: int) -> list[int]:
     """Numbers of replicas to try: powers of two, and equal parts for one to four stages."""
     if most < 9:
@@ -261,17 +179,6 @@ def replicas_of(most: int, micro_batches: int) -> list[int]:
     return sorted(many for many in found if many and not micro_batches % many)
 
 
-def _held(worker: Worker) -> tuple[float, float]:
-    """Bytes that are kept from forward to backward, and what is needed besides at the most."""
-    level = most = kept = 0.0
-    for task in worker.template:
-        most = max(most, level + task.held.most)
-        level += task.held.more
-        if task.operation.phase == Phase.FORWARD:
-            kept = max(kept, level)
-    return kept, most - kept
-
-
 def _spans(each: Sequence[float]) -> Floats:
     """Sums over pieces ``first`` to ``end - 1``, as a matrix [first, end]."""
     ends = np.concatenate([[0.0], np.cumsum(each)])
@@ -279,9 +186,21 @@ def _spans(each: Sequence[float]) -> Floats:
     return found
 
 
-def _most(each: Sequence[float]) -> Floats:
-    """The largest of pieces ``first`` to ``end - 1``, as a matrix [first, end]."""
-    found = np.zeros((len(each) + 1, len(each) + 1))
-    for first in range(len(each)):
-        found[first, first + 1 :] = np.maximum.accumulate(each[first:])
+def _held(added: Sequence[float], alone: Sequence[float]) -> Floats:
+    """The same, where the first of a span counts as it is alone."""
+    found = _spans(added)
+    found[:-1] += (np.array(alone) - np.array(added))[:, None]
+    return found
+
+
+def _passing(alone: Sequence[Piece], added: Sequence[Piece]) -> Floats:
+    """What pieces ``first`` to ``end - 1`` need at the most beside what they keep.
+
+    When a piece computes backward, what the pieces behind it kept is free again.
+    """
+    found = np.zeros((len(added) + 1, len(added) + 1))
+    kept = np.cumsum([one.kept for one in added])
+    for first, one in enumerate(alone):
+        passing = np.array([one.passing, *(two.passing for two in added[first + 1 :])])
+        found[first, first + 1 :] = np.maximum.accumulate(passing + kept[first:]) - kept[first:]
     return found

@@ -20,8 +20,9 @@ from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.errors import OutOfMemoryError
 from simulator.lowering.layer_times import layer_times
 from simulator.search.bounds import work_bound_s
+from simulator.search.closed_form.pieces import pieces_of
 from simulator.search.kinds.over_kinds import candidates, stages_over_kinds
-from simulator.search.kinds.stage_costs import StageCosts, pieces_of
+from simulator.search.kinds.stage_costs import StageCosts
 from workloads import Network, partition_graph
 
 SPEC = """

@@ -1,0 +1,1 @@
+"""Steps in closed form, from pieces that the engine measured: what ranks plans."""

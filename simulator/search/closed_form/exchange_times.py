@@ -1,0 +1,126 @@
+"""What exchanges of a split take when nobody else uses their links."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware import Array, Wires, wires_of
+from planners import Axes
+from planners.axes.degrees import order_of
+from simulator.collectives.choice import offer
+from simulator.collectives.groups import Lattice, Rows
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.lowering.execution import Execution
+
+Devices = NDArray[np.int64]
+
+
+class Bucketed(NamedTuple):
+    """Seconds of all gradients, or weights, that go in buckets, of one bucket, and of the last."""
+
+    whole_s: float
+    bucket_s: float
+    last_s: float
+
+
+class ExchangeTimes:
+    """Of one array, which is as the execution model plans for it. Axes name their ``dp``."""
+
+    def __init__(self, array: Array, execution: Execution) -> None:
+        self._array, self._execution = array, execution
+        self._order = order_of(execution.staging.axis_order if execution.staging else "")
+        self._rows: dict[tuple[Axes, int], Devices] = {}
+        self._known: dict[tuple[str, int, int, int, float], float] = {}
+
+    @cached_property
+    def _wires(self) -> Wires:
+        return wires_of(self._array)
+
+    def bucketed(
+        self, what: str, axes: Axes, dense: float, routed: float, last: float = 0.0
+    ) -> Bucketed:
+        """Of so many bytes on a device: ``dense`` ones, and those of experts (``routed``).
+
+        ``what`` is the collective. The ``last`` bytes are of one layer: they share no bucket.
+        """
+        whole_s = bucket_s = last_s = 0.0
+        for size, ep in ((dense, 1), (routed, axes.ep_of_dp)):
+            if not size:
+                continue
+            rows = self._alike(axes, ep)
+            full = min(size, self._bucket_bytes(rows.shape[1]))
+            each_s = self._collective_s(what, rows, full)
+            whole_s += each_s * (size / full if size > 4 * full else ceil(size / full - 1e-9))
+            bucket_s = max(bucket_s, each_s)
+            alone_s = self._collective_s(what, rows, last) if full < last and ep == 1 else each_s
+            last_s = max(last_s, alone_s)
+        return Bucketed(whole_s, bucket_s, last_s)
+
+    def _bucket_bytes(self, members: int) -> float:
+        stack, usual = self._array.stack, self._execution.bucket_of()
+        if stack is not None and self._execution.bucket_bytes == stack.bucket_bytes:
+            usual = max(usual, stack.bucket_rank_bytes * members)
+        return max(usual, 1.0)
+
+    def _alike(self, axes: Axes, ep: int) -> Devices:
+        """Devices of the first place that have the same weights: a group a row.
+
+        Those of experts are on every ``ep``-th device of dp.
+        """
+        if (axes, ep) not in self._rows:
+            ways = {"tp": axes.tp, "cp": axes.cp, "dp": axes.dp // ep}
+            shape: list[tuple[str, int]] = []
+            for axis in reversed(self._order[:-1]):
+                shape += [(axis, ways[axis]), *([("ep", ep)] if axis == "dp" else [])]
+            names = [name for name, _ in shape]
+            devices = np.arange(axes.dp * axes.tp * axes.cp).reshape([many for _, many in shape])
+            own = [k for k, name in enumerate(names) if name in ("tp", "ep")]
+            same = [k for k, name in enumerate(names) if name in ("dp", "cp")]
+            found = devices.transpose(own + same).reshape(axes.tp * ep, -1)
+            self._rows[axes, ep] = found
+        return self._rows[axes, ep]
+
+    def _collective_s(self, what: str, rows: Devices, size: float) -> float:
+        """Of ``size`` bytes, by all groups at once."""
+        count, members = rows.shape
+        if members == 1 or not size:
+            return 0.0
+        key = what, count, members, int(rows[0, 1]), float(f"{size:.3g}")
+        if key not in self._known:
+            groups = Lattice.of(rows) or Rows(rows)
+            found = offer(self._wires, what, groups, size, self._execution.algorithm)
+            self._known[key] = found.alone_ps / PICOSECONDS
+        return self._known[key]
+
+    def send_s(self, axes: Axes, place: int, size: float) -> float:
+        """Each device of a place sends ``size`` bytes to the same one of the next place."""
+        each = axes.dp * axes.tp * axes.cp
+        key = "send", each, axes.pp, place, float(f"{size:.3g}")
+        if key not in self._known:
+            sources = np.arange(place * each, (place + 1) * each)
+            targets = (sources + each) % (each * axes.pp)
+            flows = self._wires.loads(sources, targets, np.ones(each))
+            byte_s = float((flows / self._wires.bandwidth).max())
+            latency_s = self._wires.message_latency_s(sources[:1], targets[:1])
+            self._known[key] = byte_s * size + latency_s
+        return self._known[key]
+
+    def handed_s(self, axes: Axes, place: int, size: float) -> float:
+        """A tensor of ``size`` bytes of each replica goes from a place to the next one.
+
+        Where all devices of tp read the whole, each is sent a part, and they gather, if that is
+        quicker. With sp they have parts anyway; gathering is among the exchanges of the block.
+        """
+        size /= axes.cp
+        part_s = self.send_s(axes, place, size / axes.tp)
+        if axes.sp or axes.tp == 1:
+            return part_s
+        rows = np.arange(axes.dp * axes.tp * axes.cp).reshape(-1, axes.tp)
+        return min(
+            self.send_s(axes, place, size), part_s + self._collective_s("all-gather", rows, size)
+        )

@@ -1,0 +1,355 @@
+"""A step's time and memory in closed form: what ranks plans before the engine simulates some.
+
+The engine measures pieces of the network once for each split of a block (``pieces``). All else is
+a formula. Of p stages, of which stage s takes f_s forward and b_s backward, a = f + b, and sends
+to the next one in c_s, n micro-batches take
+
+    1F1B          S_0 + (n - 1) g,  S_s = sum of a_j + 2 c_j from s on,
+                  g = the largest a_s and, where n > p - s, S_s / (p - s)
+    interleaved   n A + F,  A = the most that a place takes for a micro-batch,
+                  F = the first p of the v p stages with their sends, without the slowest one
+    GPipe         S_0 + (n - 1) (largest f + largest b)
+    zero bubble   n a + sum of (a - 2 w) and 2 c but the last,  w = gradients of weights
+
+g is the time between two micro-batches where stage s has at most p - s in flight. Before that,
+stage 0 gathers the first weights that other devices updated. Behind it, each stage sums the
+gradients that its last backward pass does not hide, and updates its weights. Exchanges that are
+hidden make computing as much longer as ``contention`` of the device says.
+
+What is left out: links that several exchanges use at once, and the order of unlike stages at a
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from hardware import Array
+from planners import Axes, PlanError, Update
+from planners.axes.stage_cuts import blocks_of, first_nodes
+from planners.plan.updates import ARRIVAL
+from simulator.lowering.execution import Execution
+from simulator.search.closed_form.exchange_times import Bucketed, ExchangeTimes
+from simulator.search.closed_form.pieces import Piece, Pieces
+from workloads import Network, partition_graph
+
+IN_PARTS = {Update.SHARDED: 1, Update.GRADIENTS: 2, Update.WEIGHTS: 3}
+"""How much of the optimizer's state, gradients and weights replicas keep in parts, by update."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A plan that can be estimated: axes whose ``dp`` is known, and options.
+
+    ``firsts`` are the first node of each stage (none: as planner "axes" cuts).
+    """
+
+    axes: Axes
+    micro_batch: int
+    recompute: str = "none"
+    update: str = ""
+    schedule: str = ""
+    firsts: tuple[int, ...] = ()
+
+    @property
+    def usual_schedule(self) -> str:
+        """The schedule that is named, or else what is usual."""
+        return self.schedule or ("interleaved" if self.axes.vp > 1 else "1f1b")
+
+
+class Estimate(NamedTuple):
+    """Seconds of a step, and bytes on the fullest device."""
+
+    seconds: float
+    peak_bytes: float
+
+
+class Table:
+    """Pieces of a split as matrices, by piece and field."""
+
+    def __init__(self, alone: Sequence[Piece], added: Sequence[Piece]) -> None:
+        self.alone, self.added = np.array(alone), np.array(added)
+        none = np.zeros(self.added.shape[1])
+        self._before = np.vstack([none, np.cumsum(self.added, axis=0)])
+        self._known: dict[tuple[int, int], Piece] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Of a micro-batch through all pieces."""
+        return float(self._before[-1, :2].sum())
+
+    def stage(self, first: int, end: int) -> Piece:
+        """A stage: times with what is exchanged at its entry, memory as it is by itself."""
+        if (first, end) not in self._known:
+            times = self._before[end] - self._before[first]
+            held = times + self.alone[first] - self.added[first]
+            passing = np.append(self.alone[first, -1], self.added[first + 1 : end, -1])
+            freed = self._before[end, 9] - self._before[first + 1 : end + 1, 9]  # kept behind it
+            found = [*times[:6].tolist(), *held[6:11].tolist(), float((passing - freed).max())]
+            self._known[first, end] = Piece(*found)
+        return self._known[first, end]
+
+
+class FirstPass:
+    """Estimates for a network on an array, which is as the execution model plans for it."""
+
+    def __init__(self, network: Network, array: Array, batch: int, execution: Execution) -> None:
+        self.array, self.execution, self.batch = array, execution, batch
+        self.exchanges = ExchangeTimes(array, execution)
+        self._network, self._pieces = network, Pieces(network, array, execution)
+        self._tables: dict[tuple[Axes, int, str], Table] = {}
+        self._usual: dict[int, tuple[int, ...]] = {}
+
+    def estimate(self, layout: Layout) -> Estimate:
+        """Raises PlanError for a layout without a formula, or that does not fit the network."""
+        if layout.usual_schedule not in ("1f1b", "interleaved", "gpipe", "zero-bubble"):
+            raise PlanError(f"schedule {layout.usual_schedule!r} has no closed form")
+        return _Step(self, layout, self._cuts(layout)).estimate()
+
+    def _cuts(self, layout: Layout) -> tuple[int, ...]:
+        """The first piece of each stage, and the end."""
+        stages, graph = layout.axes.pp * layout.axes.vp, partition_graph(self._network)
+        if not layout.firsts and stages not in self._usual:
+            weighted = {layer.name for layer in self._network.layers if layer.weighted}
+            named = [node.name in weighted for node in graph]
+            self._usual[stages] = first_nodes(graph, stages, named)
+        firsts = layout.firsts or self._usual[stages]
+        if not set(firsts) <= self._numbers.keys():
+            raise PlanError("stages begin where pieces do not")
+        return (*(self._numbers[node] for node in firsts), len(self._numbers))
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {node: number for number, node in enumerate(self._pieces.begins)}
+
+    def table(self, axes: Axes, micro_batch: int, recompute: str) -> Table:
+        """The pieces of a split; of several kinds of devices the slowest one's."""
+        split = replace(axes, dp=axes.ep_of_dp, pp=1, vp=1)
+        key = split, micro_batch, recompute
+        if key not in self._tables:
+            first, found = 0, list[Table]()
+            for _, count in self.array.group.kinds:
+                at = min(first, self.array.group.size - split.dp * split.tp * split.cp)
+                found.append(Table(*self._pieces.measured(split, micro_batch, at, recompute)))
+                first += count
+            self._tables[key] = max(found, key=lambda one: one.seconds)
+        return self._tables[key]
+
+    @cached_property
+    def blocks(self) -> tuple[int, int]:
+        """The first of the pieces that are blocks, and the one behind the last."""
+        begins, blocks = self._pieces.begins, blocks_of(partition_graph(self._network))
+        if not blocks.firsts:
+            return 0, len(begins)
+        found = [k for k, node in enumerate(begins) if node < blocks.end]
+        return int(blocks.firsts[0] in begins[1:2]), len(found)
+
+    @cached_property
+    def crossings(self) -> list[float]:
+        """Bytes of a sample that cross the cut in front of each piece."""
+        found = [0.0] * len(self._pieces.begins)
+        for one in self._pieces.cut.crossings:
+            for piece in range(one.source + 1, one.target + 1):
+                found[piece] += one.tensor.elements * self.array.group.arithmetic.activation_bytes
+        return found
+
+    @cached_property
+    def tied_bytes(self) -> float:
+        """Gradients of weights that a later piece uses too, without tp."""
+        return self._pieces.tied_bytes(Axes(dp=1))
+
+    @cached_property
+    def weight_share(self) -> float:
+        """Bytes of weights as operators read them, for each byte of their gradients."""
+        arithmetic = self.array.group.arithmetic
+        return arithmetic.weight_bytes / arithmetic.gradient_bytes
+
+    @cached_property
+    def slower(self) -> float:
+        """What a second of a hidden exchange adds to computing."""
+        most = max(device.roofline.contention for device, _ in self.array.group.kinds)
+        return most / (1 + most)
+
+
+class _Step:
+    """One layout's step."""
+
+    def __init__(self, of: FirstPass, layout: Layout, cuts: tuple[int, ...]) -> None:
+        self._of, self._layout, self._axes, self._cuts = of, layout, layout.axes, cuts
+        self._many = of.batch // (layout.axes.dp * layout.micro_batch)
+        self._parts = IN_PARTS.get(Update(layout.update), 0) if layout.update else 0
+        self._ways = layout.axes.dp * layout.axes.cp
+        self._stages = [self._stage(*ends) for ends in pairwise(cuts)]
+
+    def estimate(self) -> Estimate:
+        """Its time and memory."""
+        return Estimate(self._seconds(), max(map(self._held, range(self._axes.pp))))
+
+    def _stage(self, first: int, end: int) -> Piece:
+        """A stage of pieces; where so many blocks are computed again, its first ones."""
+        mode, of = self._layout.recompute, (self._axes, self._layout.micro_batch)
+        if not mode.isdecimal():
+            return self._of.table(*of, mode).stage(first, end)
+        kept, again = (self._of.table(*of, one) for one in ("none", "full"))
+        begin = max(first, self._of.blocks[0])
+        middle = min(begin + int(mode), end, self._of.blocks[1])
+        found = np.array(kept.stage(first, end))
+        if middle > begin:
+            found += (again.added[begin:middle] - kept.added[begin:middle]).sum(axis=0)
+            found[-1] = max(kept.stage(first, end).passing, again.stage(begin, middle).passing)
+        return Piece(*found.tolist())
+
+    def _seconds(self) -> float:
+        forward_s = [one.forward_s for one in self._stages]
+        backward_s = [one.backward_s for one in self._stages]
+        start_s = self._gathered(forward_s, backward_s) if self._parts else 0.0
+        sent_s = [
+            self._of.exchanges.handed_s(
+                self._axes, k % self._axes.pp, self._layout.micro_batch * self._of.crossings[first]
+            )
+            for k, first in enumerate(self._cuts[1:-1])
+        ]
+        if not self._of.execution.overlap:  # devices wait for what they send
+            for k, each_s in enumerate(sent_s):
+                forward_s[k] += each_s
+                backward_s[k + 1] += each_s
+        sent_s.append(0.0)
+        path_s = self._passed_s(forward_s, backward_s, sent_s)
+        early_s, last_s = 0.0, 0.0
+        for place in range(self._axes.pp):
+            last_s = max(last_s, self._behind_s(place) - early_s)
+            early_s += backward_s[place] + sent_s[place]
+        return start_s + path_s + last_s
+
+    def _passed_s(
+        self, forward_s: Sequence[float], backward_s: Sequence[float], sent_s: Sequence[float]
+    ) -> float:
+        """All micro-batches through all stages."""
+        p, v, n = self._axes.pp, self._axes.vp, self._many
+        both_s = [f + b for f, b in zip(forward_s, backward_s, strict=True)]
+        whole_s = sum(both_s) + 2 * sum(sent_s)
+        schedule = self._layout.usual_schedule
+        if schedule == "gpipe":
+            return whole_s + (n - 1) * (max(forward_s) + max(backward_s))
+        if schedule == "interleaved":
+            places_s = [sum(both_s[place::p]) for place in range(p)]
+            fill_s = sum(both_s[:p]) - max(both_s[:p]) + 2 * sum(sent_s[:p])
+            in_flight = (2 * (p - 1) + (v - 1) * p + 1) / v
+            cycle_s = max(*places_s, whole_s / in_flight if in_flight < n else 0.0)
+            return n * cycle_s + fill_s
+        if schedule == "zero-bubble":
+            weights_s = [one.gradient_s for one in self._stages[:-1]]
+            idle_s = sum(both_s[:-1]) - 2 * sum(weights_s)
+            return n * max(both_s) + max(idle_s, 0.0) + 2 * sum(sent_s)
+        cycle_s, later_s = max(both_s), 0.0
+        for behind, (both, sent) in enumerate(
+            zip(reversed(both_s), reversed(sent_s), strict=True), start=1
+        ):
+            later_s += both + 2 * sent
+            if behind < n:
+                cycle_s = max(cycle_s, later_s / behind)
+        return whole_s + (n - 1) * cycle_s
+
+    def _gathered(self, forward_s: list[float], backward_s: list[float]) -> float:
+        """Weights in parts lengthen passes, and the start, which is returned."""
+        stage, overlap, slower = self._stages[0], self._of.execution.overlap, self._of.slower
+        gather = self._bucketed("all-gather", stage)
+        if self._parts > 1:
+            for k, one in enumerate(self._stages):
+                exchanged_s = self._bucketed("reduce-scatter", one).whole_s
+                exchanged_s += gather.whole_s if self._parts == 3 else 0.0
+                backward_s[k] = _beside(backward_s[k], exchanged_s, slower, overlap=overlap)
+        if self._parts == 3:
+            forward_s[0] = _beside(forward_s[0], gather.whole_s, slower, overlap=overlap)
+            return gather.whole_s / self._cuts[-1] if overlap else 0.0
+        if not overlap:
+            return gather.whole_s
+        share = gather.bucket_s / gather.whole_s if gather.whole_s else 1.0
+        left_s = max(gather.last_s, gather.whole_s - forward_s[0] * (1 - share))
+        return left_s + slower * max(gather.whole_s - left_s, 0.0)
+
+    def _bucketed(self, what: str, *stages: Piece) -> Bucketed:
+        """What stages of a place exchange: gradients, or ("all-gather") weights."""
+        share = self._of.weight_share if what == "all-gather" else 1.0
+        dense = routed = last = 0.0
+        for one in stages:
+            mine = self._routed(one) * one.weights / self._of.weight_share
+            routed += mine
+            dense += one.weights / self._of.weight_share - mine
+        if stages[0] is self._stages[0]:
+            last = self._stage(0, 1).weights / self._of.weight_share
+        sizes = dense * share, routed * share, last * share
+        return self._of.exchanges.bucketed(what, self._axes, *sizes)
+
+    def _routed(self, stage: Piece) -> float:
+        """The share of experts in its weights."""
+        moved_s = stage.update_s - stage.launch_s
+        return stage.experts_s / moved_s if moved_s else 0.0
+
+    def _part(self, stage: Piece) -> float:
+        """The share of its weights that a device updates, where each updates a part."""
+        routed = self._routed(stage)
+        return (1 - routed) / self._ways + routed / max(self._ways // self._axes.ep_of_dp, 1)
+
+    def _behind_s(self, place: int) -> float:
+        """Of a place behind its last backward pass: what is left of sums, and the update."""
+        stages, overlap = self._stages[place :: self._axes.pp], self._of.execution.overlap
+        sums = self._bucketed("reduce-scatter" if self._parts else "all-reduce", *stages)
+        update_s = 0.0
+        for one in stages:
+            part = self._part(one) if self._parts else 1.0
+            update_s += one.launch_s + (one.update_s - one.launch_s) * part
+        share = sums.bucket_s / sums.whole_s if sums.whole_s else 1.0
+        left_s = sums.whole_s
+        if self._parts == 3:
+            left_s /= self._cuts[-1]
+        elif self._parts == 2 and not overlap:
+            left_s = 0.0
+        elif overlap:
+            backward_s = sum(one.backward_s for one in stages)
+            left_s = max(sums.last_s, sums.whole_s - backward_s * (1 - share))
+            if self._parts < 2:  # with 2 every pass has them
+                left_s += self._of.slower * max(sums.whole_s - left_s, 0.0)
+        asked = self._of.execution.update_order
+        if asked == ARRIVAL or (self._parts and not asked):
+            left_s = max(left_s + update_s * share, update_s)
+        else:
+            left_s += update_s
+        if len(self._stages) > 1 and place in (0, self._axes.pp - 1) and self._of.tied_bytes:
+            tied = self._of.tied_bytes / self._axes.tp
+            left_s += self._of.exchanges.send_s(self._axes, self._axes.pp - 1, tied)
+        return left_s
+
+    def _held(self, place: int) -> float:
+        """Bytes on a device of a place at the peak."""
+        stages = self._stages[place :: self._axes.pp]
+        held = max(one.passing for one in stages)
+        for one in stages:
+            part = self._part(one)
+            for number, size in enumerate((one.state, one.gradients, one.weights)):
+                held += size * (part if number < self._parts else 1.0)
+            if self._many > 1:
+                held += one.sums * (part if self._parts > 1 else 1.0)
+        return held + sum(stages[chunk].kept for chunk in self._in_flight(place))
+
+    def _in_flight(self, place: int) -> list[int]:
+        """Micro-batches that a place keeps at the most, each as the stage there that has it."""
+        p, v, n = self._axes.pp, self._axes.vp, self._many
+        schedule = self._layout.usual_schedule
+        if schedule == "interleaved":
+            ahead = min((p - place - 1) * 2 + (v - 1) * p + 1, n * v)
+            return [k // p % v for k in range(ahead)]
+        return [0] * (n if schedule == "gpipe" else min(p - place, n))
+
+
+def _beside(computed_s: float, exchanged_s: float, slower: float, *, overlap: bool) -> float:
+    """A pass beside an exchange, which it hides or not."""
+    if not overlap:
+        return computed_s + exchanged_s
+    return max(computed_s + slower * min(exchanged_s, computed_s), exchanged_s)

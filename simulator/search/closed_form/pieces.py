@@ -1,0 +1,235 @@
+"""What each piece of a network adds to a step: time, memory and gradients, measured by the engine.
+
+The network is cut wherever a stage may begin. The engine runs each piece alone, and with the piece
+before it, on the devices of one replica. What a piece adds is the difference: its own work, and
+what is exchanged at the joint. So the sum over the pieces of a stage is the whole stage, where
+pieces that are not neighbours do not change each other. Identical pieces are run once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from hardware import Array
+from planners import Axes, planned_by_axes
+from planners.axes.node_types import experts
+from planners.axes.stage_cuts import blocks_of, single_crossings
+from planners.order import Kind, Phase
+from planners.pipeline.staging import cut_into
+from simulator.engine.operations import Task, Worker
+from simulator.engine.picoseconds import PICOSECONDS
+from simulator.engine.replay import run
+from simulator.engine.timeline import Timeline
+from simulator.lowering.execution import Execution
+from simulator.lowering.models import rules_of
+from simulator.lowering.step.training_step import training_step
+from workloads import Cut, Graph, Network, partition_graph
+from workloads.network import unnamed
+
+
+class Piece(NamedTuple):
+    """Seconds of a micro-batch and of the update, and bytes on the fullest device.
+
+    ``backward_s`` includes what is computed again, and ``gradient_s``: products for gradients of
+    weights. ``state``, ``gradients`` and ``weights`` are held during the whole step, and ``kept``
+    from the forward to the backward pass. ``passing`` is the temporary memory of a pass. ``sums``
+    hold accumulated gradients, from the second micro-batch on. Of the update, ``launch_s`` do not
+    depend on how many weights there are, and ``experts_s`` are for experts' weights.
+    """
+
+    forward_s: float
+    backward_s: float
+    gradient_s: float
+    update_s: float
+    launch_s: float
+    experts_s: float
+    state: float
+    gradients: float
+    weights: float
+    kept: float
+    sums: float
+    passing: float
+
+    @property
+    def seconds(self) -> float:
+        """Of a micro-batch."""
+        return self.forward_s + self.backward_s
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Pieces of a network on an array, which is as the execution model plans for it."""
+
+    network: Network
+    array: Array
+    execution: Execution
+
+    @cached_property
+    def begins(self) -> tuple[int, ...]:
+        """The node with which each piece begins."""
+        return pieces_of(self.network)
+
+    @cached_property
+    def cut(self) -> Cut:
+        """The network in its pieces."""
+        return cut_into(self.network, self.begins)
+
+    @cached_property
+    def _distinct(self) -> tuple[list[Network], list[int], list[int]]:
+        """Networks to run, and which of them is each piece, and each pair with the one before it.
+
+        Pairs come from two cuts: those that begin with an even piece, and with an odd one.
+        """
+        odd = cut_into(self.network, (0, *self.begins[1::2]))
+        even = cut_into(self.network, self.begins[::2])
+        runs: dict[Hashable, int] = {}
+        networks: list[Network] = []
+
+        def number(network: Network) -> int:
+            at = runs.setdefault(unnamed(network), len(networks))
+            if at == len(networks):
+                networks.append(network)
+            return at
+
+        alone = [number(one) for one in self.cut.networks]
+        pairs = [
+            number((odd if before % 2 else even).networks[before // 2 + before % 2])
+            for before in range(len(alone) - 1)
+        ]
+        return networks, alone, pairs
+
+    def measured(
+        self, axes: Axes, micro_batch: int, first: int = 0, recompute: str = "none"
+    ) -> tuple[list[Piece], list[Piece]]:
+        """All pieces alone, and what each adds to the one before it.
+
+        Of ``micro_batch`` samples, split along tp, cp and ep; ``first`` is the number of the first
+        device in use. Raises PlanError for axes that do not fit the network.
+        """
+        free = replace(
+            self.execution, staging=None, strict_memory=False, update="", recompute=recompute
+        )
+
+        networks, alone, pairs = self._distinct
+        ran = [self._ran(one, axes, micro_batch, first, free) for one in networks]
+        pieces = [ran[number] for number in alone]
+        added = [_added(ran[pair], one) for pair, one in zip(pairs, pieces, strict=False)]
+        return pieces, [pieces[0], *added]
+
+    def _ran(
+        self, network: Network, axes: Axes, micro_batch: int, first: int, free: Execution
+    ) -> Piece:
+        graph = partition_graph(network)
+        ways = axes.ep_of_dp
+        whole = any(map(experts, graph))
+        own = replace(axes, dp=ways, pp=1, vp=1, ep=axes.ep if whole else 1)
+        part = self.array.part(first, ways * axes.tp * axes.cp)
+        plan = planned_by_axes(network, part, micro_batch * ways, own)
+        rules = rules_of(network, plan, part, free, folded=True)
+        program = training_step(rules)
+        worker = program.workers[0]
+        kept, passing = _held(worker)
+        forward_ps, backward_ps = _ends(run(program))
+        updates = _of_phase(worker, Phase.UPDATE)
+        state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
+        return Piece(
+            forward_ps / PICOSECONDS,
+            (backward_ps - forward_ps) / PICOSECONDS,
+            _seconds(_of_phase(worker, Phase.GRADIENT)),
+            _seconds(updates),
+            sum(task.operation.bound_s[2] for task in updates),
+            _of_experts(updates, graph),
+            state,
+            worker.gradient_bytes,
+            worker.weight_bytes,
+            kept,
+            sum(task.once for task in worker.template),
+            passing,
+        )
+
+    def tied_bytes(self, axes: Axes) -> float:
+        """Gradients of weights that a later piece uses too (bytes on a device)."""
+        part = self.array.part(0, axes.tp * axes.cp)
+        free = replace(self.execution, staging=None, strict_memory=False, update="")
+        found = 0.0
+        for tie in self.cut.ties:
+            network = self.cut.networks[tie.source]
+            own = replace(axes, dp=1, pp=1, vp=1, ep=1)
+            plan = planned_by_axes(network, part, 1, own)
+            rules = rules_of(network, plan, part, free, folded=True)
+            found += rules.tied_largest(tie.owner - self.begins[tie.source])
+        return found
+
+
+def _added(pair: Piece, before: Piece) -> Piece:
+    """What the second piece of a pair adds; temporary memory is that of the pair."""
+    apart = (both - one for both, one in zip(pair, before, strict=True))
+    return Piece(*apart)._replace(passing=pair.passing)
+
+
+def _ends(timeline: Timeline) -> tuple[int, int]:
+    """When forward is over, and backward: without the exchange of gradients, and the update."""
+    forward = backward = 0
+    for one in timeline:
+        if one.phase == Phase.FORWARD:
+            forward = max(forward, one.end_ps)
+        elif one.phase != Phase.UPDATE and (one.kind, one.phase) != (Kind.SUMS, Phase.GRADIENT):
+            backward = max(backward, one.end_ps)
+    return forward, max(backward, forward)
+
+
+def _of_phase(worker: Worker, phase: Phase) -> list[Task]:
+    """What the cores do in a phase."""
+    tasks = (task for task in worker.template if task.computes)
+    return [task for task in tasks if task.operation.phase == phase]
+
+
+def _seconds(tasks: Sequence[Task]) -> float:
+    return sum(task.operation.duration_ps for task in tasks) / PICOSECONDS
+
+
+def _of_experts(updates: Sequence[Task], graph: Graph) -> float:
+    """Seconds of updates of experts' weights, without launches."""
+    names = {node.name for node in graph if experts(node)}
+    of = [task.operation for task in updates if task.operation.layer in names]
+    return sum(one.duration_ps / PICOSECONDS - one.bound_s[2] for one in of)
+
+
+def _held(worker: Worker) -> tuple[float, float]:
+    """Bytes that are held when forward is over, and what is needed besides at the most."""
+    level = most = kept = 0.0
+    for task in worker.template:
+        most = max(most, level + task.held.most)
+        level += task.held.more
+        if task.operation.phase == Phase.FORWARD:
+            kept = level
+    return kept, most - kept
+
+
+def pieces_of(network: Network) -> tuple[int, ...]:
+    """The nodes in front of which stages may begin: blocks, and what is before and behind them.
+
+    Without blocks, wherever one tensor crosses; each piece has weights.
+    """
+    graph = partition_graph(network)
+    blocks = blocks_of(graph)
+    begins = (0, *blocks.firsts, blocks.end) if blocks.firsts else tuple(single_crossings(graph))
+    weighted = {layer.name for layer in network.layers if layer.weighted}
+    whole = blocks.firsts and blocks.firsts[0] > 0 and blocks.end < len(graph)
+    if whole and all(_any(graph, weighted, *ends) for ends in ((0, begins[1]), (begins[-1], None))):
+        return begins
+    if blocks.firsts:
+        return (0, *blocks.firsts[1:])
+    found, last = [0], 0
+    for begin in begins[1:]:
+        if _any(graph, weighted, last, begin) and _any(graph, weighted, begin, None):
+            found.append(begin)
+            last = begin
+    return tuple(found)
+
+
+def _any(graph: Graph, weighted: set[str], first: int, end: int | None) -> bool:
+    return any(node.name in weighted for node in graph[first:end])
