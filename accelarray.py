@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from experiments.collective import CollectiveResult
+    from experiments.explain.traced import TraceDifferenceResult
     from experiments.face.collective import collective
     from experiments.face.designing import DesignResult, design
     from experiments.face.fitting import FitResult, fit
@@ -106,6 +107,7 @@ __all__ = [
     "StepResult",
     "SweepResult",
     "Timeline",
+    "TraceDifferenceResult",
     "TrainResult",
     "UsageError",
     "ValidationResult",

@@ -17,6 +17,7 @@ from experiments.commands.arguments import (
     changed,
 )
 from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of, planners_of
+from experiments.explain.traced import traced
 from experiments.face.collective import COLLECTIVES, collective, parse_bytes
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable
@@ -29,7 +30,7 @@ from experiments.studies.case import Planned
 from experiments.studies.runs.run import run_of
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import metrics_of
-from planners import Plan
+from planners import AXES, Plan
 
 
 def configure_simulate(commands: Any) -> None:
@@ -85,13 +86,16 @@ def configure_compare(commands: Any) -> None:
         "plan", kind="many", value=[], about="plan to compare in place of a planner; or two"
     )
     add(parser, changed("planners", value="", default="", about="two planners"), plan)
+    add(parser, "compare.trace")
     add(parser, *STEP, "metrics", "plot", hide=("metrics", "optimizer", "pipeline.schedule"))
     add_output(parser)
     parser.set_defaults(run=run_compare)
 
 
 def run_compare(args: argparse.Namespace) -> int:
-    """Plan and simulate twice, then show."""
+    """Plan and simulate twice, or once beside a trace, then show."""
+    if args.trace is not None:
+        return _run_traced(args)
     chosen = _compared(args)
     if len(chosen) != 2:
         raise UsageError(
@@ -104,6 +108,24 @@ def run_compare(args: argparse.Namespace) -> int:
     metrics = metrics_of(args.metrics, cases[0].array)
     first, second = steps(cases, metrics)
     show(args, differing(first, second, (one, other), metrics))
+    return 0
+
+
+def _run_traced(args: argparse.Namespace) -> int:
+    """One step beside a measured one."""
+    if args.plot:
+        raise UsageError("--plot: there is no picture of a trace beside a step; leave it out")
+    if not args.planners and not args.plan and args.parallel:
+        args.planners = AXES
+    chosen = list(_compared(args).values()) if args.planners or args.plan else []
+    if len(chosen) != 1:
+        raise UsageError(
+            "--trace is compared with one step: name one planner, as --planners accpar, axes, as "
+            "--parallel dp=8, or one --plan FILE"
+        )
+    check_outputs(args)
+    (step,) = steps(cases_of(args, chosen))
+    show(args, traced(step, args.trace))
     return 0
 
 

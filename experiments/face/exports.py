@@ -12,6 +12,7 @@ HOMES = {
     "experiments.collective": "CollectiveResult",
     "experiments.face.collective": "collective",
     "experiments.face.designing": "DesignResult design",
+    "experiments.explain.traced": "TraceDifferenceResult",
     "experiments.files.read": "ReadResult read",
     "experiments.face.fitting": "FitResult fit",
     "experiments.face.measured": "CalibrationResult ValidationResult calibrate validate",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack, cast
+import os
+from os import PathLike
+from typing import TYPE_CHECKING, Unpack, cast, overload
 
+from experiments.explain.traced import TraceDifferenceResult, traced
 from experiments.face.asked import SHORT, cases_of, changed
 from experiments.face.forms import explicit
 from experiments.face.inputs import spec_of
+from experiments.output import UsageError
 from experiments.results.difference import DifferenceResult, differing
 from experiments.results.explanation import ExplanationResult, explained
 from experiments.results.planned import PlanResult, planned
@@ -81,9 +85,27 @@ def explain(
     return explained(case, name, changes, progress)
 
 
-def difference(first: StepResult, second: StepResult) -> DifferenceResult:
+@overload
+def difference(first: StepResult, second: StepResult) -> DifferenceResult: ...
+
+
+@overload
+def difference(first: StepResult, *, trace: str | PathLike[str]) -> TraceDifferenceResult: ...
+
+
+def difference(
+    first: StepResult,
+    second: StepResult | None = None,
+    *,
+    trace: str | PathLike[str] | None = None,
+) -> DifferenceResult | TraceDifferenceResult:
     """Where the difference between two steps of one network, array and batch comes from.
 
-    Raises UsageError for steps that cannot be compared.
+    Or between a step and a measured one: ``trace`` is the file of one rank that PyTorch's
+    profiler wrote (.json, .json.gz). Raises UsageError for steps that cannot be compared.
     """
+    if (second is None) == (trace is None):
+        raise UsageError("difference: give another step, or a trace=FILE, one of the two")
+    if second is None:
+        return traced(first, os.fspath(trace or ""))
     return differing(first, second)

@@ -143,6 +143,11 @@ COMMANDS = (
     option("train.report", "FILE", "write an HTML page (.html)"),
     option("train.trace", "FILE", "write a trace for ui.perfetto.dev (.json, .json.gz)"),
     option(
+        "compare.trace",
+        "FILE",
+        "compare with one rank of a measured step: a trace of PyTorch's profiler (.json, .json.gz)",
+    ),
+    option(
         "results.where",
         "KEY=VALUE",
         "with prune: delete results of these inputs, as network=lenet",

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from experiments.explain.alternatives import best_of, freed
+from experiments.files import chakra, kineto
+from experiments.files.ranks import Ranks, one_a_rank
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, progress_bar
 from experiments.pictures.figures import save
 from experiments.pictures.gantt import plot_gantt
-from experiments.pictures.lanes import chart, labels, sites
+from experiments.pictures.lanes import BOARD, chart, labels, sites
 from experiments.pictures.pipeline_plot import plot_pipeline
 from experiments.pictures.trace import memory, to_frame, trace_events, write_csv, write_trace
 from experiments.progress import working
@@ -240,8 +242,9 @@ class StepResult(Result):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what ``accelarray timeline --output`` does; raises UsageError.
 
-        A chart (.png, .svg, .pdf), a trace for ui.perfetto.dev (.json, .json.gz)
-        or the records (.csv), by the ending of the name.
+        A chart (.png, .svg, .pdf), a trace for ui.perfetto.dev (.json, .json.gz), the
+        records (.csv), or a file for each rank: PyTorch's traces (.pt.trace.json, also .gz) or
+        Chakra's (.et), by the ending of the name.
         """
         write(os.fspath(path), self.case, self.plan, self.timeline, sites(self.timeline))
 
@@ -355,7 +358,7 @@ def _add_occupancy(table: Table, result: dict[str, Any]) -> None:
         table.add_row(*row)
 
 
-ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv")
+ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv", ".pt.trace.json", ".et")
 """What ``save`` and ``accelarray timeline`` write."""
 
 
@@ -368,19 +371,30 @@ def check_ending(output: str) -> None:
 def write(output: str, case: Case, plan: Plan, timeline: Timeline, shown: list[Site]) -> None:
     """A chart, a trace or records, by the ending of ``output``; raises UsageError.
 
-    The chart of a plan with stages has these as rows, unless every core is simulated.
+    The chart of a plan with stages has these as rows, unless every core is simulated. Traces of
+    one rank each are of a run of every core.
     """
-    if output.lower().endswith((".json", ".json.gz")):
-        about = {
-            "network": case.network.name,
-            "planner": case.planner_name,
-            "objective": case.objective,
-            "array": case.array.name,
-            "batch": case.batch,
-            "execution": str(case.execution),
-            "iteration_ps": timeline.iteration_ps,
-            "folded": case.folded,
-        }
+    about = {
+        "network": case.network.name,
+        "planner": case.planner_name,
+        "objective": case.objective,
+        "array": case.array.name,
+        "batch": case.batch,
+        "execution": str(case.execution),
+        "iteration_ps": timeline.iteration_ps,
+        "folded": case.folded,
+    }
+    if one_a_rank(output):
+        if case.folded:
+            timeline = simulated(replace(case, folded=False), plan)
+            shown = sites(timeline)
+        ranks = Ranks(timeline, case.array)
+        chosen = [site.first for site in shown if site.level == BOARD]
+        if output.lower().endswith(".et"):
+            chakra.write(ranks, timeline, chosen, output)
+        else:
+            kineto.write(ranks, timeline, chosen, output, about)
+    elif output.lower().endswith((".json", ".json.gz")):
         write_trace(trace_events(timeline, shown, folded=case.folded), about, output)
     elif output.lower().endswith(".csv"):
         write_csv(timeline, shown, output)

@@ -38,6 +38,8 @@ class Moved(NamedTuple):
 
 
 NOTHING = Moved()
+WORK = ("products", "attention", "element-wise")
+"""What an operator is, as names of kernels tell it: attention is a fused kernel."""
 
 
 class Minor(Enum):
@@ -112,6 +114,11 @@ class Operator:
     wide: bool = False
     grouped: bool = False
     casts: tuple[Map, ...] = ()
+
+    @property
+    def work(self) -> int:
+        """Which of ``WORK`` it is."""
+        return 1 if self.attention else 0 if self.macs else 2
 
     @property
     def narrow(self) -> bool:

@@ -19,7 +19,7 @@ from hardware import Device, Units
 from planners.order import Phase
 from planners.partition import II, I, Shard
 from simulator.cost.number_bytes import NumberBytes, number_bytes
-from simulator.cost.operators import Map, Minor, Operator
+from simulator.cost.operators import WORK, Map, Minor, Operator
 from simulator.cost.units.pricing import price
 
 TILE = (8, 128)
@@ -35,7 +35,7 @@ class OperatorCost:
     """An operator on a core: FLOPs and HBM bytes, both with padding, and its time.
 
     ``overhead_s`` is the part of ``seconds`` in which it neither computes nor moves,
-    ``compute_s`` what computing alone would take.
+    ``compute_s`` what computing alone would take. ``work`` is the operator's, of ``WORK``.
     """
 
     name: str
@@ -45,6 +45,7 @@ class OperatorCost:
     seconds: float
     overhead_s: float
     compute_s: float
+    work: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,9 @@ def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
     if core.units is not None:  # several at once: each waits for its own start
         overhead_s = max(overhead_s, operator.steps * core.host_s - busy_s)
     seconds = busy_s + overhead_s
-    return OperatorCost(operator.name, operator.phase, work, moved, seconds, overhead_s, compute_s)
+    name, phase = operator.name, operator.phase
+    times = seconds, overhead_s, compute_s
+    return OperatorCost(name, phase, work, moved, *times, operator.work)
 
 
 def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, float]:
@@ -210,6 +213,13 @@ def bounds(done: Iterable[OperatorCost], core: Core) -> tuple[float, float, floa
         (by_flops if compute_s >= move_s else by_traffic).append(max(compute_s, move_s))
         overheads_s.append(item.overhead_s)
     return math.fsum(by_flops), math.fsum(by_traffic), math.fsum(overheads_s)
+
+
+def by_work(done: Sequence[OperatorCost]) -> tuple[float, ...]:
+    """Seconds of these operators for each of ``WORK``."""
+    return tuple(
+        math.fsum(one.seconds for one in done if one.work == work) for work in range(len(WORK))
+    )
 
 
 def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from simulator.engine.jobs import EveryLink, Floats, Job, Links
+from simulator.engine.jobs import EveryLink, Floats, Ints, Job, Links
 
 MOVING = ("gradients", "activations", "logits", "buffers")
 """Classes of what comes and goes in HBM during a step.
@@ -140,6 +140,13 @@ class Wired(Protocol):
         """By the links' numbers."""
 
 
+class Groups(Protocol):
+    """Who exchanges with whom."""
+
+    def rows(self) -> Ints:
+        """Numbers of cores in the array, a group a row."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """What is done, written once and run as often as workers and micro-batches ask for it.
@@ -147,13 +154,15 @@ class Operation:
     On cores (``level`` is COMPUTE_LEVEL) it takes ``duration_ps``, or as long
     as the core's HBM needs for ``hbm_bytes`` where others slow that down;
     ``flops`` and bytes are one core's, and ``bound_s`` the seconds of it that its
-    FLOPs, its HBM traffic and fixed overheads account for. It keeps that ``unit`` of
+    FLOPs, its HBM traffic and fixed overheads account for, ``work_s`` those of its products,
+    fused attention and element-wise work. It keeps that ``unit`` of
     the core busy, where a worker's cores have several (``Worker.units``).
 
     An exchange has the ``level`` of its split (0 at the top). The
     interconnect carries its ``jobs`` one after the other; where it has none
     it takes ``duration_ps``. ``received`` are the bytes that the first and the
-    second side receive, both at once. ``energy_j`` goes with these amounts.
+    second side receive, both at once. ``energy_j`` goes with these amounts. Where only some
+    exchange with each other, and others do so meanwhile, ``groups`` says who.
     """
 
     kind: str
@@ -168,6 +177,8 @@ class Operation:
     jobs: tuple[Job, ...] = ()
     bound_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
     unit: int = 0
+    work_s: tuple[float, ...] = ()
+    groups: tuple[Groups, ...] = ()
 
     @property
     def bytes(self) -> float:

@@ -30,7 +30,7 @@ import numpy as np
 from hardware import Array, Wires, wires_of
 from planners.order import Kind, Phase
 from simulator.collectives.choice import offer
-from simulator.collectives.groups import Lattice, Rows
+from simulator.collectives.groups import Lattice, Members, Rows
 from simulator.collectives.messages import farthest
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import transfer_j_per_byte
@@ -63,6 +63,7 @@ class Handed(NamedTuple):
     """Of the parts that they were sent, at the top split of their stage."""
 
 
+Swapped = tuple[int, tuple[Job, ...], tuple[Members, ...]]
 Replicas = tuple[Rules, Rules]
 """A replica of the stage that makes a tensor, and one of that which reads it."""
 
@@ -146,10 +147,13 @@ class PublishedBetween:
         """Bytes of the gradients of a weight that all of a stage exchange with another one."""
         return owner.gradient_bytes(v, owner.root.shards[v])
 
-    def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:
-        """How long two stages take to send each other so many bytes, or the jobs that do it."""
+    def _swapped(self, owner: Rules, user: Rules, size: float) -> Swapped:
+        """How long two stages take to send each other so many bytes, or the jobs that do it.
+
+        And who sends to whom.
+        """
         rate = min(_port(owner.array), _port(user.array)) / self._streams
-        return duration_ps(size, rate), ()
+        return duration_ps(size, rate), (), ()
 
 
 class DeployedBetween(PublishedBetween):
@@ -237,33 +241,43 @@ class DeployedBetween(PublishedBetween):
         )
         size *= sizes[0] / pieces
         turns = pieces // min(sizes)  # one behind the other, so that no core is in two at once
-        jobs: tuple[Job, ...] = ()
-        for groups in (rows[turn::turns] for turn in range(turns)):
-            members = Lattice.of(groups) or Rows(groups)
-            jobs += offer(self.wires, "all-reduce", members, size, self.execution.algorithm).jobs()
+        turned = [rows[turn::turns] for turn in range(turns)]
+        groups = tuple(Lattice.of(some) or Rows(some) for some in turned)
+        offers = [
+            offer(self.wires, "all-reduce", members, size, self.execution.algorithm)
+            for members in groups
+        ]
+        jobs = tuple(job for one in offers for job in one.jobs())
         many = len(replicas)
         moved = 2.0 * (many - 1) / many * size * pieces * many
         joules = moved * transfer_j_per_byte(replicas[0].group)
-        return _sum(layer, moved / 2, joules, jobs=jobs)
+        return _sum(layer, moved / 2, joules, jobs=jobs, groups=groups)
 
     def _copied(self, owner: Rules, v: int) -> float:
         """Each core's own part, as in Megatron-LM: ways of data do not share it out."""
         return owner.tied_largest(v) * owner.array.group.size
 
-    def _swapped(self, owner: Rules, user: Rules, size: float) -> tuple[int, tuple[Job, ...]]:
+    def _swapped(self, owner: Rules, user: Rules, size: float) -> Swapped:
         arrays = owner.array, user.array
         cores = [array.first + np.arange(array.group.size) for array in arrays]
         to_each = [size / array.group.size for array in arrays]
-        return 0, swap(self.wires, *cores, *to_each)
+        alike = len(cores[0]) == len(cores[1])
+        groups = (Rows(np.stack(cores, axis=1)),) if alike else ()
+        return 0, swap(self.wires, *cores, *to_each), groups
 
 
 def _sum(
-    layer: str, received: float, joules: float, took_ps: int = 0, jobs: tuple[Job, ...] = ()
+    layer: str,
+    received: float,
+    joules: float,
+    took_ps: int = 0,
+    jobs: tuple[Job, ...] = (),
+    groups: tuple[Members, ...] = (),
 ) -> Operation:
     """A sum of gradients of which both halves of those who take part receive so many bytes."""
     both = received, received
     of = Kind.SUMS, Phase.GRADIENT, layer, BETWEEN, took_ps
-    return Operation(*of, received=both, energy_j=joules, jobs=jobs)
+    return Operation(*of, received=both, energy_j=joules, jobs=jobs, groups=groups)
 
 
 def _operation(
@@ -277,6 +291,7 @@ def _operation(
         received=(what.moved, 0.0),
         energy_j=what.moved * transfer_j_per_byte(receiver.array.group),
         jobs=what.jobs,
+        groups=what.groups,
     )
 
 
@@ -292,11 +307,12 @@ def between(array: Array, execution: Execution, boundaries: int) -> PublishedBet
 
 
 class Carried(NamedTuple):
-    """What the links do, how many bytes cores receive by it, and how long it takes alone."""
+    """What the links do, how many bytes cores receive by it, how long it takes alone, and whose."""
 
     jobs: tuple[Job, ...] = ()
     moved: float = 0.0
     alone_ps: int = 0
+    groups: tuple[Members, ...] = ()
 
 
 class Delivery(NamedTuple):
@@ -336,6 +352,7 @@ def deliveries(
                 tuple(job for one in gathered for job in one.jobs),
                 sum(one.moved for one in gathered),
                 sum(one.alone_ps for one in gathered),
+                tuple(some for one in gathered for some in one.groups),
             ),
         ),
     ]
@@ -366,4 +383,4 @@ def _gathered(wires: Wires, of: Together, size: float, algorithm: str) -> Carrie
     bytes_ = of.share * size
     found = offer(wires, "all-gather", members, bytes_, algorithm)
     count, each = of.groups.shape
-    return Carried(found.jobs(), bytes_ * (each - 1) * count, found.alone_ps)
+    return Carried(found.jobs(), bytes_ * (each - 1) * count, found.alone_ps, (members,))

@@ -339,9 +339,9 @@ class ExchangesOnWires(Rules):
             jobs = tuple(replace(job, flow_bytes=sent * job.flow_bytes) for job in jobs)
             received = sent * received[0], sent * received[1]
         energy_j = receiving_j(part.group.halves(), received)
-        made = Operation(
-            kind, phase, layer, part.level, received=received, energy_j=energy_j, jobs=jobs
-        )
+        at = () if request.collective == "swap" else (request.groups[0].at(request.mesh.copies),)
+        of = kind, phase, layer, part.level
+        made = Operation(*of, received=received, energy_j=energy_j, jobs=jobs, groups=at)
         return made if kind is Kind.WEIGHTS else self.hiding(made, nodes)
 
     def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102

@@ -14,7 +14,7 @@ from planners.order import Kind, Phase
 from planners.partition import Shard
 from simulator.cost.energy import computing_j
 from simulator.cost.operators import Operator, sorts_of
-from simulator.cost.roofline import Core, OperatorCost, bounds, core_of, cost, costs
+from simulator.cost.roofline import Core, OperatorCost, bounds, by_work, core_of, cost, costs
 from simulator.cost.training_operators import operators
 from simulator.cost.units.pricing import price
 from simulator.engine.operations import Operation
@@ -114,6 +114,7 @@ def computed(
         hbm_bytes=moved,
         energy_j=computing_j(device, flops, moved),
         bound_s=bounds(done, core),
+        work_s=by_work(done),
         unit=unit,
     )
 
