@@ -46,14 +46,20 @@ def configure(commands: Any) -> None:
     parser.set_defaults(run=run, vary=None)
 
 
+ONE = ("trace", "history")
+"""Outputs of one method."""
+
+
 def run(args: argparse.Namespace) -> int:
     """Run every method, then deliver table, picture, trace and page."""
     _check(args)
-    check_outputs(args, args.trace, args.report)
+    check_outputs(args, args.trace, args.report, args.history)
     found = train(**keywords_of(args, train))
     show(args, found)
     if args.trace:
         found.trace(args.trace)
+    if args.history:
+        found.history(args.history)
     if args.report:
         page = found.page(_command(args))
         with whole_file(args.report) as path:
@@ -63,21 +69,27 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise UsageError for outputs that a run does not have."""
-    for flag in ("plot", "report", "trace"):
+    for flag in ("plot", "report", "trace", "history"):
         if getattr(args, flag) and args.vary:
             raise UsageError(f"--{flag}: not with --vary, which prints a row for each run")
         if getattr(args, flag) and args.method == "pipeline" and not args.compare:
             raise UsageError(f"--{flag}: not with --method pipeline (timeline draws its steps)")
+        if getattr(args, flag) and args.compare and args.store:
+            raise UsageError(f"--{flag}: a --store keeps numbers, not timelines; leave one out")
+        if flag in ONE and getattr(args, flag) and args.compare and "," in args.compare:
+            raise UsageError(f"--{flag}: of one method; use --method")
     if args.compare and args.method != "all-reduce":
         raise UsageError("--compare names the methods: leave out --method")
     if args.compare and args.vary:
         raise UsageError("--compare: not with --vary, which prints a row for each run")
-    if args.trace and args.compare and "," in args.compare:
-        raise UsageError("--trace: of one method; use --method")
+    if args.history and not args.learn:
+        raise UsageError("--history: only models that learn have one; add --learn logistic")
     if args.report and not args.report.endswith((".html", ".htm")):
         raise UsageError(f"--report {args.report!r}: the name must end in .html")
     if args.trace and not args.trace.lower().endswith((".json", ".json.gz")):
         raise UsageError(f"--trace {args.trace!r}: the name must end in .json or .json.gz")
+    if args.history and not args.history.lower().endswith(".json"):
+        raise UsageError(f"--history {args.history!r}: the name must end in .json")
 
 
 def _command(args: argparse.Namespace) -> str:

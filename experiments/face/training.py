@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from experiments.face.asked import changed, opened, transforms_of
 from experiments.face.forms import explicit
 from experiments.face.inputs import array_of, execution_of, named, names, network_of
 from experiments.notices import tell
-from experiments.output import UsageError, hearing, whole_file
+from experiments.output import UsageError, deliver, hearing, whole_file
 from experiments.pictures.lanes import sites
 from experiments.pictures.plots import plot_training
 from experiments.pictures.trace import trace_events, write_trace
@@ -21,9 +22,9 @@ from experiments.results.formats import flat
 from experiments.results.result import Answer, Result
 from experiments.results.sweeps import axes_of
 from experiments.studies.training.pipeline import METHOD, piped, piped_tables
-from experiments.studies.training.run import Trained, Training, compared, unread_changes
+from experiments.studies.training.run import Trained, Training, each, unread_changes
 from experiments.studies.training.sweep import points, swept
-from experiments.studies.training.tables import grid, tables
+from experiments.studies.training.tables import grid, several, tables
 from experiments.terms import aliased
 from simulator.asynchronous.registry import ALGORITHMS
 
@@ -74,6 +75,12 @@ class TrainResult(Answer):
         timeline = trained.timeline
         write_trace(trace_events(timeline, sites(timeline), folded=False), about, path)
 
+    def history(self, path: str) -> None:
+        """Write what happened to models, and the models at the end (.json), of one method."""
+        if len(self.runs) != 1 or (told := self.runs[0].history()) is None:
+            raise UsageError("train: a history is of one method, with learn")
+        deliver(json.dumps(told) + "\n", path)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a picture (.png, .svg, .pdf), a page (.html) or a trace (.json, .json.gz)."""
         target = os.fspath(path)
@@ -90,7 +97,7 @@ class TrainResult(Answer):
 @explicit(
     batch="samples of one worker's iteration (default 32)",
     vary="values by key: a grid of runs",
-    store="file that keeps the finished runs of a grid; they are not run again",
+    store="file that keeps the finished runs of vary or compare; they are not run again",
 )
 def train(
     network: NetworkLike,
@@ -145,6 +152,8 @@ def train(
         loss,
         rate,
     )
+    if listed and store is not None and vary is None:
+        return _kept(asked, methods, progress, store)
     if vary is not None or store is not None:
         return _grid(asked, vary, (named(array), changes), progress, store)
     if methods == [METHOD]:
@@ -157,10 +166,8 @@ def _compared(
 ) -> TrainResult:
     """Every method on the same draws."""
     with hearing(progress, 100 * len(methods)) as hears:
-        found = compared(asked, methods, hears)
-    told = dict.fromkeys(said for one in found for said in _said(one))
-    for said in (*unread_changes(found[0].asked), *told):
-        tell(said)
+        found = [one.run(lambda: hears("")) for one in each(asked, methods)]
+    _tell(found[0].asked, [said for one in found for said in one.said])
     data = [aliased(one.to_dict()) for one in found]
     return TrainResult(
         {"methods": data} if several else data[0],
@@ -172,10 +179,36 @@ def _compared(
     )
 
 
-def _said(trained: Trained) -> list[str]:
-    """What a reader has to know besides the numbers."""
-    hang = [f"{trained.asked.method}: {trained.hang}"] if trained.hang else []
-    return [*trained.notes, *hang]
+def _kept(
+    asked: Training, methods: list[str], progress: Progress | None, store: StoreLike
+) -> TrainResult:
+    """The same of runs that a store has, or will have: numbers, without their timelines."""
+
+    def row(one: Training) -> dict[str, Any]:
+        trained = one.run()
+        return {"numbers": trained.to_dict(), "said": trained.said}
+
+    rows = []
+    with opened(store) as kept, hearing(progress, len(methods)) as hears:
+        for one in each(asked, methods):
+            made = partial(row, one)
+            identity = ("train, compared", *one.identity)
+            rows.append(kept.once(identity, made) if kept and one.is_ours else made())
+            hears(one.method)
+    _tell(asked, [said for one in rows for said in one["said"]])
+    found = [one["numbers"] for one in rows]
+    data = [aliased(one) for one in found]
+    return TrainResult(
+        {"methods": data},
+        lambda: [flat(one) for one in data],
+        lambda: list(several(asked, found)),
+        about=_about(asked, methods),
+    )
+
+
+def _tell(asked: Training, said: list[str]) -> None:
+    for one in (*unread_changes(asked), *dict.fromkeys(said)):
+        tell(one)
 
 
 def _about(asked: Training, methods: list[str]) -> str:
@@ -200,7 +233,9 @@ def _grid(
 ) -> TrainResult:
     """A run for every point of a grid, as one table."""
     if vary is None:
-        raise UsageError("--store keeps the runs of a grid; give --vary, or leave it out")
+        raise UsageError(
+            "--store keeps the runs of a grid, or of several methods; give --vary or --compare"
+        )
     axes = axes_of(vary)
     with opened(store) as kept, hearing(progress, len(points(axes))) as hears:
         rows = list(swept(asked, axes, *spec, hears, kept))

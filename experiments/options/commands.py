@@ -148,6 +148,11 @@ COMMANDS = (
         "compare with one rank of a measured step: a trace of PyTorch's profiler (.json, .json.gz)",
     ),
     option(
+        "train.history",
+        "FILE",
+        "write what happened to models, and the models at the end, with train.learn (.json)",
+    ),
+    option(
         "results.where",
         "KEY=VALUE",
         "with prune: delete results of these inputs, as network=lenet",

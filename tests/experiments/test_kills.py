@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.studies.running.store import Store
 from tests.experiments.measured.some_rows import SMALL, table
 from tests.experiments.test_ending import PROC, members
 
@@ -28,6 +29,11 @@ COMMANDS = {
     "report": ["report", *STUDY, "--execution", "published", *STORED],
     "reproduce": ["reproduce", "hypar", "--figures", "5", *STORED],
     "train": ["train", "lenet", "--workers", "4", "--iterations", "30", *GRID, *STORED],
+    "compare": [
+        *("train", "lenet", "--workers", "4", "--iterations", "60", "--array", "tpu-v3-8"),
+        *("--compare", "ad-psgd,prague,hop,ssp", "--slowdown", "lognormal:0.7", *STORED),
+    ],
+    "validate": ["validate", "--rows", "rows.csv", "--calibration", "rows.csv", *STORED],
     "design": ["design", "lenet", "--space", "small", "--budget", "200", *STORED],
 }
 """Each writes result.json, or result.html."""
@@ -92,7 +98,7 @@ def stopped(name: str, folder: Path, after_s: float, number: int) -> None:
         if process.poll() is None:
             process.kill()
     codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
-    if process.returncode == -signal.SIGTERM:  # it was leaving: its result is there
+    if process.returncode == -number != -signal.SIGKILL:  # it was leaving: its result is there
         assert result(name, folder)
         return
     assert process.returncode in (codes[signal.Signals(number)], 0), (number, process.returncode)
@@ -123,6 +129,9 @@ def kills(name: str, folder: Path, count: int, seed: int) -> None:
     process = start(name, alone)
     assert process.communicate()[1].count("error") == process.returncode == 0
     took_s = time.monotonic() - began
+    with Store(alone / "kept.db", read_only=True) as store:
+        kept = len(store)
+    assert kept > 1
     for _ in range(count):
         number = rng.choice((signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
         stopped(name, again, took_s * rng.random(), number)
@@ -132,12 +141,14 @@ def kills(name: str, folder: Path, count: int, seed: int) -> None:
     process.communicate()
     assert process.returncode == 0
     assert result(name, again) == result(name, alone)
+    with Store(again / "kept.db", read_only=True) as store:
+        assert len(store) == kept
 
 
 pytestmark = pytest.mark.skipif(not PROC.is_dir(), reason="looks into /proc")
 
 
-@pytest.mark.parametrize("name", ["reproduce", "train"])
+@pytest.mark.parametrize("name", ["reproduce", "train", "compare"])
 def test_a_command_that_is_stopped_goes_on(name: str, tmp_path: Path) -> None:
     kills(name, tmp_path, 2, 36)
 

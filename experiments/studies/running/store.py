@@ -127,6 +127,10 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __bool__(self) -> bool:
+        """A store is one also while it is empty."""
+        return True
+
     def __len__(self) -> int:
         with self._errors():
             return int(self._db.execute("SELECT count(*) FROM results").fetchone()[0])

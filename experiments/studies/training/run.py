@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os.path import isfile
@@ -22,7 +22,7 @@ from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.graphs import load_graph
 from simulator.asynchronous.learning.models import Learned, learn
 from simulator.asynchronous.learning.problems import load_problem
-from simulator.asynchronous.registry import load_algorithm
+from simulator.asynchronous.registry import ALGORITHMS, load_algorithm
 from simulator.asynchronous.run import Run
 from simulator.asynchronous.stragglers import MOST_TRACE_BYTES, parse_slowdowns
 from simulator.asynchronous.waiting import Hang
@@ -63,12 +63,17 @@ class Training:
         return load_algorithm(name, options)
 
     @property
+    def is_ours(self) -> bool:
+        """Whether nothing but ``identity`` decides what comes of it, as with our methods."""
+        return type(self.way) in ALGORITHMS.values()
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """All that decides what comes of it; of files their contents."""
         files = [name for name in (*self.slowdowns, self.graph or "") if isfile(name)]
         step = Case(self.network, "data_parallel", self.array, self.batch, execution=self.execution)
         rest = {one.name: getattr(self, one.name) for one in fields(self)[3:]}
-        del rest["array"], rest["execution"]
+        del rest["execution"]
         texts = [read_text(name, TrainingError, "a trace", MOST_TRACE_BYTES) for name in files]
         return "train", step.key, self.method, rest, texts
 
@@ -261,6 +266,28 @@ class Trained:
         }
 
     @property
+    def said(self) -> list[str]:
+        """What a reader has to know besides the numbers."""
+        return [*self.notes, *([f"{self.asked.method}: {self.hang}"] if self.hang else [])]
+
+    def history(self) -> dict[str, Any] | None:
+        """What ``--history`` writes; None without learning.
+
+        Events are a time in picoseconds, a word, and what it is about (``learning.models``).
+        """
+        return self.learned and {
+            "method": self.asked.method,
+            "workers": self.asked.workers,
+            "servers": self.asked.way.servers,
+            "problem": self.asked.learn,
+            "seed": self.asked.seed,
+            "rate": self.rate,
+            "events": self.run.history,
+            "models": self.learned.each.tolist(),
+            "model": self.learned.model.tolist(),
+        }
+
+    @property
     def curve(self) -> tuple[tuple[float, float], ...]:
         """Loss against simulated seconds; empty without learning."""
         return self.learned.curve if self.learned else ()
@@ -288,17 +315,11 @@ def _histogram(counts: Counter[int]) -> dict[str, int]:
     return {str(value): counts[value] for value in sorted(counts)}
 
 
-def compared(
-    asked: Training, methods: Sequence[str], progress: Callable[[str], object]
-) -> list[Trained]:
+def each(asked: Training, methods: Sequence[str]) -> Iterator[Training]:
     """Several methods on the same draws; a graph goes to those that have one."""
-    found = []
     for method in methods:
         one = replace(asked, method=method)
-        if not one.way.graph and len(methods) > 1:
-            one = replace(one, graph=None)
-        found.append(one.run(lambda: progress("")))
-    return found
+        yield replace(one, graph=None) if not one.way.graph and len(methods) > 1 else one
 
 
 PROBE = "lenet"

@@ -14,7 +14,6 @@ from experiments.studies.options import Axis, Value, array_of
 from experiments.studies.training.run import Training
 from experiments.studies.training.tables import mean
 from hardware import Array
-from simulator.asynchronous.registry import ALGORITHMS
 
 if TYPE_CHECKING:
     from experiments.studies.running.store import Store
@@ -85,9 +84,8 @@ def swept(
             else value.number or value.label
             for axis, value in zip(axes, point, strict=True)
         }
-        ours = type(one.way) in ALGORITHMS.values()  # nobody knows what others depend on
         row = partial(_row, one, asked)
-        yield varied | (store.once(one.identity, row) if store and ours else row())
+        yield varied | (store.once(one.identity, row) if store and one.is_ours else row())
         progress(", ".join(value.label for value in point))
 
 

@@ -48,10 +48,10 @@ def tables(found: Sequence[Trained]) -> Iterator[Table | str]:
     """What people read."""
     if len(found) == 1:
         yield _one(found[0])
+        if found[0].learned:
+            yield SMALL
     else:
-        yield from _several(found)
-    if found[0].learned:
-        yield SMALL
+        yield from several(found[0].asked, [one.to_dict() for one in found])
 
 
 def _one(trained: Trained) -> Table:
@@ -96,32 +96,34 @@ def spread(counts: Mapping[int, int]) -> str:
     return f"{mean(counts):.3g} on average, at most {max(counts)}"
 
 
-def _several(found: Sequence[Trained]) -> list[Table | str]:
-    asked = found[0].asked
+def several(asked: Training, found: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
+    """A row for each method, of what ``--format json`` has of it."""
     slow = ", ".join(asked.slowdowns) or "none"
     title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, slowdown {slow}"
     rows = []
     for one in found:
-        stale = one.run.staleness
+        stale = {int(value): count for value, count in one["staleness"].items()}
+        waited = sum(one["waiting"].values()) / (one["time_s"] * asked.workers or 1.0)
         row = {
-            "method": one.asked.method,
-            "iterations/s": f"{one.iterations_per_s:.5g}",
-            "slowest": f"{min(one.each_per_s):.4g}",
-            "time [s]": f"{one.time_s:.5g}",
-            "waiting": f"{sum(one.shares.values()):.1%}",
+            "method": one["method"],
+            "iterations/s": f"{one['iterations_per_s']:.5g}",
+            "slowest": f"{min(one['workers']):.4g}",
+            "time [s]": f"{one['time_s']:.5g}",
+            "waiting": f"{waited:.1%}",
             "stale": f"{mean(stale):.3g}" if stale else "",
-            "gap": str(max(one.run.gaps, default=0)),
+            "gap": str(max(map(int, one["gaps"]), default=0)),
         }
-        if one.learned:
-            row["loss"] = f"{one.learned.curve[-1][1]:.4g}"
-        if one.learned and asked.loss is not None:
-            row[f"to {asked.loss:g} [s]"] = [*learned_rows(asked, one.learned).values()][
-                1
-            ].removesuffix(" s")
-        if any(other.hang for other in found):
-            row["hangs"] = "yes" if one.hang else ""
+        if learned := one["learning"]:
+            row["loss"] = f"{learned['loss']:.4g}"
+        if learned and asked.loss is not None:
+            at_s = learned["time_to_target_s"]
+            row[f"to {asked.loss:g} [s]"] = "never" if at_s is None else f"{at_s:.6g}"
+        if any(other["hang"] for other in found):
+            row["hangs"] = "yes" if one["hang"] else ""
         rows.append(row)
-    return fitted(title, rows, ("gap", "stale", "slowest"))
+    yield from fitted(title, rows, ("gap", "stale", "slowest"))
+    if found[0]["learning"]:
+        yield SMALL
 
 
 def grid(

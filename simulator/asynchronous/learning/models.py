@@ -24,11 +24,12 @@ POINTS = 200
 class Learned(NamedTuple):
     """Loss against simulated seconds, of the mean of all models, and that mean at the end.
 
-    With parameter servers it is their model.
+    With parameter servers it is their model. ``each`` has every worker's model at the end.
     """
 
     curve: tuple[tuple[float, float], ...]
     model: Floats
+    each: Floats
 
     @property
     def diverged(self) -> bool:
@@ -50,7 +51,7 @@ def learn(problem: Problem, workers: int, shards: int, history: Sequence[Event])
             models.do(word, about)
             if number % every == 0:
                 curve.append((at_ps / PICOSECONDS, problem.loss(models.mean())))
-    return Learned(tuple(curve), models.mean())
+    return Learned(tuple(curve), models.mean(), models.of)
 
 
 class Models:

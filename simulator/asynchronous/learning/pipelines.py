@@ -103,4 +103,4 @@ def learn_pipeline(problem: Problem, timeline: Timeline) -> Learned:
         versions[stage].append(versions[stage][-1] - problem.rate * total / len(micro_batches))
         if number % every == 0:
             curve.append((at_ps / PICOSECONDS, problem.loss(newest())))
-    return Learned(tuple(curve), newest())
+    return Learned(tuple(curve), newest(), newest()[None])

@@ -8,7 +8,7 @@ from experiments.output import UsageError, text_of
 from experiments.studies.training.run import (
     Trained,
     Training,
-    compared,
+    each,
     split_method,
     unread_changes,
 )
@@ -91,7 +91,8 @@ def test_learning_has_a_rate_and_a_target() -> None:
 def test_the_same_draws_for_everybody() -> None:
     asked = replace(ASKED, slowdowns=("lognormal:0.5",), graph="torus", learn="logistic")
     told: list[str] = []
-    first, second = compared(asked, ["all-reduce", "d-psgd"], told.append)
+    both = each(asked, ["all-reduce", "d-psgd"])
+    first, second = (one.run(lambda: told.append("")) for one in both)
     assert len(told) == 2 * 80  # every hundredth of 80 iterations is one of them
     assert first.asked.graph is None
     assert second.asked.graph == "torus"
