@@ -31,7 +31,7 @@ OTHERWISE: dict[str, dict[str, str | None]] = {
     | dict.fromkeys((set(OF_PROFILES) | {"straight", "fewer"}) - set(MODEL_OPTIONS)),
     "speedup": {"unfolded": "folded"},
     "design": {"device": None},
-    "train": {"report": None, "trace", "history": None},
+    "train": {"report": None, "trace": None, "history": None},
     "reproduce": {"plot_format": None},
 }
 """Flags that are another keyword's, or that a result's properties and ``save`` stand for."""
