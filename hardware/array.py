@@ -98,8 +98,10 @@ class Group:
     @property
     def chips(self) -> list[tuple[Device, int]]:
         """How many chips there are of each kind of device."""
-        boards = self.unit == "board"
-        return [(device, count * (device.chips if boards else 1)) for device, count in self.kinds]
+        return [
+            (device, count * cores_in(device, self.unit) // device.cores_per_chip)
+            for device, count in self.kinds
+        ]
 
     @property
     def peak_flops_per_s(self) -> float:
@@ -228,6 +230,12 @@ class Array:
         """The same array, every device of it changed."""
         kinds = tuple((change(device), count) for device, count in self.group.kinds)
         return replace(self, group=replace(self.group, kinds=kinds))
+
+    def slower(self, times: float) -> Array:
+        """The same array, all chips of which take so many times as long to compute."""
+        return self.with_devices(
+            lambda d: replace(d, roofline=replace(d.roofline, slowest=times * d.roofline.slowest))
+        )
 
     @property
     def attention(self) -> Attention | None:

@@ -145,6 +145,7 @@ class RunsOptions(StepOptions, total=False):
     restart_time: str
     spares: int
     repair_time: str
+    spread: str | Iterable[str]
     repeats: int
     seed: int
 

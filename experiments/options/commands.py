@@ -12,7 +12,21 @@ COMMANDS = (
         default="the first six",
     ),
     option("run.tokens", "N", "tokens of a whole run: its steps, days, dollars", kind="float"),
-    option("simulate.repeats", "N", "simulated months with failures", kind="int", default="10"),
+    option(
+        "simulate.spread",
+        "WHAT",
+        "chips and links that vary by chance: variation (of the array's spec), normal:0.02, "
+        "lognormal:0.02, exponential:0.01 or random:0.001:1.5 of chips; links:normal:0.05; "
+        "several multiply",
+        kind="many",
+    ),
+    option(
+        "simulate.repeats",
+        "N",
+        "simulated months with mtbf, steps with spread",
+        kind="int",
+        default="10 months, 50 steps",
+    ),
     option("simulate.seed", "S", "seed of all random draws", kind="int", default="0"),
     option("goodput.mtbf", "TIME", "mean time between failures of a device, as 50000h"),
     option("goodput.storage_bandwidth", "B", 'bandwidth of the storage, as "2 TB/s"'),
@@ -123,8 +137,8 @@ COMMANDS = (
     shown(
         "train.slowdown",
         "WHAT",
-        "slow workers: worker:0:5, random:0.1:6, lognormal:0.3, exponential:0.5, link:NAME:10, "
-        "die:3:0.5, join:3:0.5, none, or a file; several multiply",
+        "slow workers: worker:0:5, random:0.1:6, normal:0.02, lognormal:0.3, exponential:0.5, "
+        "link:NAME:10, die:3:0.5, join:3:0.5, none, or a file; several multiply",
         default="none",
         kind="many",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from experiments.studies.difference import core_ps_by_phase, in_order
 from experiments.studies.occupancy import memory_fields, memory_rows
 from experiments.studies.pipelining import in_words, pipeline_fields, pipeline_table
 from experiments.studies.running.estimate import forewarn
-from experiments.studies.runs.run import Run, run_fields, run_rows
+from experiments.studies.runs.run import Run, check_run, run_fields, run_rows, spread_of
 from experiments.studies.speedups import inexact
 from experiments.studies.step_numbers import (
     METRICS,
@@ -80,6 +80,8 @@ class StepResult(Result):
     """Where it does not fit in memory: what would free most, in sentences."""
     run: Run = RUN
     """What is asked of a run of such steps."""
+    spread: Mapping[str, Any] | None = None
+    """How its time varies by chance, where that is asked (``spread_fields``)."""
 
     @property
     def iteration_s(self) -> float:
@@ -191,7 +193,8 @@ class StepResult(Result):
     def _run(self) -> dict[str, Any]:
         """What a run of such steps costs (``run_fields``)."""
         outputs = {"iteration_s": self.iteration_s, "computing": self.shares.computing}
-        return run_fields(self.case, outputs, self.run)
+        found = run_fields(self.case, outputs, self.run)
+        return found if self.spread is None else found | {"spread": dict(self.spread)}
 
     def rows(self) -> list[dict[str, Any]]:
         """One line: what of ``to_dict`` is a single value."""
@@ -250,9 +253,14 @@ class StepResult(Result):
 
 
 def stepped(case: Case, metrics: tuple[str, ...] = METRICS, run: Run = RUN) -> StepResult:
-    """Plan and simulate a case; what will take long, or does not fit in memory, is a warning."""
+    """Plan and simulate a case; what will take long, or does not fit in memory, is a warning.
+
+    Of a ``run`` that is asked for, its spread is simulated as well.
+    """
+    check_run(case, run)
     (step,) = steps([case], metrics)
-    return replace(step, run=run)
+    spread = spread_of(case, step.plan, run) if run.spread else None
+    return replace(step, run=run, spread=spread)
 
 
 def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[StepResult]:

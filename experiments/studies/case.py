@@ -273,7 +273,7 @@ def _options(execution: Execution) -> dict[str, Any]:
         options["staging"]["schedule"] = schedule_of(execution.staging.schedule).says
     if not execution.inference:
         del options["mode"]
-    for later in ("update", "early_stop", "memory_reserve"):
+    for later in ("update", "early_stop", "memory_reserve", "paces"):
         if not options[later]:
             del options[later]
     return options

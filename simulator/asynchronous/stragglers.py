@@ -19,11 +19,18 @@ from hardware.reader import read_text
 from simulator.asynchronous.errors import TrainingError
 
 FORMS = (
-    "none, worker:W:TIMES, random:PROBABILITY:TIMES, lognormal:SIGMA, exponential:MEAN, "
+    "none, worker:W:TIMES, random:PROBABILITY:TIMES, normal:SIGMA, lognormal:SIGMA, "
+    "exponential:MEAN, "
     "link:NAME:TIMES, die:W:SECONDS, join:W:SECONDS, or a file of factors"
 )
 DRAWN_AT_ONCE = 256
 MOST_TRACE_BYTES = 64 << 20
+
+
+LEAST = 1e-6
+"""Of how many times as long anything takes."""
+Draw = Callable[[Generator, int], "np.ndarray[tuple[int], np.dtype[np.float64]]"]
+"""So many factors from a generator."""
 
 
 class Factors(Protocol):
@@ -49,7 +56,7 @@ class _Worker:
 class _Drawn:
     """Each iteration's factor is drawn anew, from the worker's own stream."""
 
-    draw: Callable[[Generator], Sequence[float]]
+    draw: Draw
     stream: tuple[int, int]
 
     def of(self, worker: int) -> Callable[[int], float]:
@@ -57,7 +64,7 @@ class _Drawn:
 
         def factor(iteration: int) -> float:
             while len(drawn) <= iteration:
-                drawn.extend(self.draw(rng))
+                drawn.extend(self.draw(rng, DRAWN_AT_ONCE).tolist())
             return drawn[iteration]
 
         return factor
@@ -126,20 +133,32 @@ def _factors(
     iterations: int,
     stream: tuple[int, int],
 ) -> Factors:
-    many = DRAWN_AT_ONCE
     if kind == "worker" and len(words) == 2:
         return _Worker(_who(text, words[0], workers), _times(text, words[1]))
+    if (draw := draw_of(text)) is not None:
+        return _Drawn(draw, stream)
+    return _trace(text, workers, iterations)
+
+
+def draw_of(text: str) -> Draw | None:
+    """How factors of a random form of FORMS are drawn, all alike; None for other forms.
+
+    Raises TrainingError for wrong numbers in it.
+    """
+    kind, *words = text.split(":")
     if kind == "random" and len(words) == 2:
         chance = _number(text, words[0], 0, 1, "a probability is within 0…1")
         times = _times(text, words[1])
-        return _Drawn(lambda r: np.where(r.random(many) < chance, times, 1.0).tolist(), stream)
-    if kind == "lognormal" and len(words) == 1:
+        return lambda r, many: np.where(r.random(many) < chance, times, 1.0)
+    if kind in ("normal", "lognormal") and len(words) == 1:
         sigma = _number(text, words[0], 0, 10, "a sigma is within 0…10")
-        return _Drawn(lambda r: np.exp(sigma * r.standard_normal(many)).tolist(), stream)
+        if kind == "normal":
+            return lambda r, many: np.maximum(1 + sigma * r.standard_normal(many), LEAST)
+        return lambda r, many: np.exp(sigma * r.standard_normal(many))
     if kind == "exponential" and len(words) == 1:
         mean = _number(text, words[0], 0, 1e6, "a mean is within 0…1e6")
-        return _Drawn(lambda r: (1 + mean * r.standard_exponential(many)).tolist(), stream)
-    return _trace(text, workers, iterations)
+        return lambda r, many: 1 + mean * r.standard_exponential(many)
+    return None
 
 
 def _times(text: str, word: str) -> float:

@@ -64,7 +64,8 @@ class Execution:
     Of either model, ``mode`` is training or inference (forward
     alone), and ``staging`` the pipeline that is asked for (none: every device works on every
     layer); ``update`` says how plans update weights ("replicated", "sharded" or "auto"; "":
-    as they are made).
+    as they are made). ``paces`` say how many times as long each place of a pipeline takes to
+    compute (none: none takes longer).
     """
 
     model: Model = "published"
@@ -80,6 +81,7 @@ class Execution:
     early_stop: bool = False
     update_order: str = ""
     memory_reserve: float = 0.0
+    paces: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""

@@ -9,21 +9,28 @@ from typing import Any
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
+from experiments.studies.running.runner import Runner
 from experiments.studies.runs.cost import HOUR_S, step_cost, step_energy
+from experiments.studies.runs.spread import check_forms, check_varies, spread_fields, spread_rows
 from experiments.terms import duration
 from hardware import format_quantity, parse_quantity
+from planners import Plan
 from simulator.cost.number_bytes import number_bytes
 from simulator.failures import Failures, simulated
 
 DAY_S = 24 * HOUR_S
 LONGEST_S = 1e12
+MONTHS, STEPS = 10, 50
 NEAR = 0.01
 """A formula that is so near is not remarked on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is asked of a run; without ``mtbf_s`` nothing of failures, in ``repeats`` months.
+    """What is asked of a run; without ``mtbf_s`` nothing of failures.
+
+    ``repeats`` months with failures are simulated (None: MONTHS), and as many steps in which what
+    ``spread`` names varies (None: STEPS).
 
     ``restart_s`` is without reading the checkpoint. Asynchronous checkpoints are copied to the
     host at ``copy_bytes_per_s`` by each device, which stops it, and written meanwhile.
@@ -38,7 +45,8 @@ class Run:
     restart_s: float = 600.0
     spares: int | None = None
     repair_s: float = DAY_S
-    repeats: int = 10
+    spread: tuple[str, ...] = ()
+    repeats: int | None = None
     seed: int = 0
 
 
@@ -88,6 +96,7 @@ OF_FAILURES = {
 }
 READ = OF_FAILURES | {
     "tokens": ("tokens", _tokens),
+    "spread": ("spread", check_forms),
     "repeats": ("repeats", _whole(1, 10_000)),
     "seed": ("seed", _whole(0, 1 << 62)),
 }
@@ -125,10 +134,26 @@ def failures_of(case: Case, run: Run) -> Failures:
     return Failures(devices, mtbf_s, stall_s, restart_s, write_s, run.spares, run.repair_s)
 
 
+def check_run(case: Case, run: Run) -> None:
+    """Raise UsageError, before the step, for what cannot be said of it."""
+    if run.tokens is not None and case.network.tokens is None:
+        raise UsageError(
+            f"--tokens {run.tokens:g}: samples of {case.network.name} are not of tokens"
+        )
+    if run.spread:
+        check_varies(case, run.spread)
+
+
+def spread_of(case: Case, plan: Plan, run: Run) -> dict[str, Any]:
+    """How a step's time varies with what ``run.spread`` names, simulated on all cores."""
+    repeats = run.repeats or STEPS
+    return spread_fields(case, plan, run.spread, repeats, run.seed, Runner(jobs=None))
+
+
 def run_fields(case: Case, outputs: Mapping[str, Any], run: Run) -> dict[str, Any]:
     """``cost``, ``energy``, ``goodput`` and ``run`` of a step's outputs: what of it is known.
 
-    Raises UsageError for tokens that a network does not have.
+    ``check_run`` comes before. Raises UsageError for checkpoints more often than can be written.
     """
     found: dict[str, Any] = {}
     devices = [device for device, _ in case.array.group.chips]
@@ -153,7 +178,8 @@ def _goodput(case: Case, iteration_s: float, run: Run) -> dict[str, Any]:
         )
     least = math.ceil((of.write_s - of.stall_s) / iteration_s)
     steps = max(1, least, round((run.every_s or of.best_s) / iteration_s))
-    spent = simulated(of, steps * iteration_s, run.repeats, run.seed)
+    repeats = run.repeats or MONTHS
+    spent = simulated(of, steps * iteration_s, repeats, run.seed)
     return {
         "mtbf_s": of.mean_s,
         "checkpoint_bytes": checkpoint_bytes(case),
@@ -175,7 +201,7 @@ def _goodput(case: Case, iteration_s: float, run: Run) -> dict[str, Any]:
         "waiting_share": spent.waiting,
         "failures": spent.failures,
         "simulated_days": spent.days,
-        "repeats": run.repeats,
+        "repeats": repeats,
         "seed": run.seed,
         "notes": list(_remarks(of)),
     }
@@ -202,8 +228,7 @@ def _remarks(of: Failures) -> Iterator[str]:
 
 def _of_tokens(case: Case, iteration_s: float, tokens: float, found: Mapping[str, Any]) -> Any:
     """Steps, days, dollars and megawatt-hours of a run, lost time included where it is known."""
-    if case.network.tokens is None:
-        raise UsageError(f"--tokens {tokens:g}: samples of {case.network.name} are not of tokens")
+    assert case.network.tokens  # noqa: S101  (check_run)
     steps = math.ceil(tokens / (case.network.tokens * case.batch))
     times = steps / found["goodput"]["useful_share"] if "goodput" in found else steps
     usd = times * found["cost"]["usd_per_step"] if "cost" in found else None
@@ -231,6 +256,8 @@ def run_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "energy, by power", f"{joules}, {watts}; at most {most:.2f}x"
     if goodput := found.get("goodput"):
         yield from _goodput_rows(goodput)
+    if spread := found.get("spread"):
+        yield from spread_rows(spread)
     if run := found.get("run"):
         said = [f"{run['steps']:,} steps", f"{run['days']:,.1f} days"]
         said += [] if run["usd"] is None else [dollars(run["usd"])]

@@ -129,6 +129,8 @@ class _Writing:
         for replica in range(place.replicas):
             first, each = place.replica(replica if place.parts else replica * self._copies)
             array = self._array.part(first, each)
+            if self._execution.paces:
+                array = array.slower(self._execution.paces[of.place])
             plan = of.plan_of(replica)
             rules = self._rules(network, plan, array, self._execution, folded=self._folded)
             found.append(rules)

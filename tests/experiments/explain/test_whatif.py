@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.explain.study import Explanation, explain, messages, steps_of
-from experiments.explain.whatif import KNOBS, Facts, alike, doubled, topic_of, why_nothing
+from experiments.explain.whatif import KNOBS, Facts, alike, sped_up, topic_of, why_nothing
 from experiments.studies.case import Case, step_of
 from experiments.terms import duration
 from hardware import Topology, load_array, wires_of
@@ -48,17 +48,17 @@ def test_doubled_is_what_set_would_do(what: str) -> None:
         (device, _), *_ = load_array("tpu-v2-8").group.kinds
         changes.append(f"network.bandwidth={2 * device.network_bytes_per_s} B/s")
     wanted = load_array("tpu-v2-8", changes).group
-    assert doubled(load_array("tpu-v2-8"), what).group == wanted
+    assert sped_up(load_array("tpu-v2-8"), what).group == wanted
     topology = load_array("accpar-mixed-switch", ["topology.bandwidth=1 GB/s"])
-    assert doubled(topology, "links").topology.bytes_per_s == 2e9
-    assert doubled(topology, "HBM").topology.bytes_per_s == 1e9
+    assert sped_up(topology, "links").topology.bytes_per_s == 2e9
+    assert sped_up(topology, "HBM").topology.bytes_per_s == 1e9
 
 
 def test_a_knob_is_the_step_on_that_array() -> None:
     result = explained("accpar-mixed", planner="accpar", execution=PUBLISHED, network="alexnet")
     faster = load_array("accpar-mixed")
     for knob in result.knobs:
-        array = doubled(faster, knob.what)
+        array = sped_up(faster, knob.what)
         case = Case(load_network("alexnet"), "accpar", array, 512)
         assert knob.replanned_s == step_of(case)[1].iteration_s
     links, memory, _ = result.knobs
@@ -159,7 +159,7 @@ def test_values_that_only_stand_together_say_so() -> None:
 def test_hidden_exchanges_are_said_to_be_hidden() -> None:
     case = Case(LENET, "data_parallel", load_array("ring-8"), 64, execution=DEPLOYED)
     bounds = {"FLOPs": 0.25, "HBM": 0.75, "overhead": 0.0, "links": 0.0, "latency": 0.0}
-    faster = replace(case, array=doubled(case.array, "links"))
+    faster = replace(case, array=sped_up(case.array, "links"))
     reason = why_nothing("network.bandwidth", Facts(case, bounds), Facts(faster, bounds))
     assert reason.startswith("compute hides all communication")
     bounds |= {"HBM": 0.7495, "latency": 0.0005}
@@ -190,7 +190,7 @@ def test_plans_that_lose_are_told() -> None:
 def test_plans_are_alike_by_what_they_split() -> None:
     array = load_array("accpar-mixed")
     plans = [load_planner(name)(LENET, array, 512) for name in ("data_parallel", "owt")]
-    again = load_planner("owt")(LENET, doubled(array, "links"), 512)
+    again = load_planner("owt")(LENET, sped_up(array, "links"), 512)
     assert alike(plans[1], again)
     assert not alike(plans[0], plans[1])
 
@@ -218,7 +218,7 @@ def test_twice_as_fast_links_are_those_of_all_tiers() -> None:
     levels = (Tier("switch", 4, 3e9), Tier("ring", 2, 1e9))
     plain = load_array("accpar-homogeneous", ["devices.0.count=8"])
     array = replace(plain, topology=Topology("tiers", levels=levels))
-    before, after = wires_of(array), wires_of(doubled(array, "links"))
+    before, after = wires_of(array), wires_of(sped_up(array, "links"))
     tiers = [subnet.links for subnet in before.subnets[-2:]]
     for links in tiers:
         assert (after.bandwidth[links] == 2 * before.bandwidth[links]).all()

@@ -38,6 +38,13 @@ def test_lognormal_has_its_sigma_and_median_one() -> None:
     assert logs.mean() == pytest.approx(0, abs=0.015)
 
 
+def test_normal_has_its_sigma_and_mean_one() -> None:
+    values = np.array(drawn("normal:0.02"))
+    assert values.std() == pytest.approx(0.02, rel=0.05)
+    assert values.mean() == pytest.approx(1, abs=0.001)
+    assert np.array(drawn("normal:10")).min() > 0
+
+
 def test_exponential_adds_its_mean() -> None:
     values = np.array(drawn("exponential:0.5"))
     assert values.min() >= 1

@@ -12,7 +12,7 @@ from experiments.cli import main
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.runs.cost import step_cost, step_energy
-from experiments.studies.runs.run import Run, run_fields, run_of
+from experiments.studies.runs.run import Run, check_run, run_fields, run_of
 from experiments.studies.unread import warnings
 from hardware import Array, Group, Power, SpecError, load_array
 from simulator import DEPLOYED, PUBLISHED
@@ -148,7 +148,7 @@ def test_what_is_not_known_is_left_out_or_refused() -> None:
     with pytest.raises(UsageError, match=r"has no power; say --set devices\.0\.power\.busy="):
         step_energy(case, outputs)
     with pytest.raises(UsageError, match="--tokens 1e\\+09: samples of lenet are not of tokens"):
-        run_fields(case_on(load_array("tpu-v3-8"), "lenet"), outputs, Run(1e9))
+        check_run(case_on(load_array("tpu-v3-8"), "lenet"), Run(1e9))
     for wrong in (0.0, -1.0, float("nan"), float("inf"), 1e19):
         with pytest.raises(UsageError, match="a number from 1 to"):
             run_of({"tokens": wrong})
