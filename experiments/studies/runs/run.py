@@ -230,7 +230,11 @@ def _of_tokens(case: Case, iteration_s: float, tokens: float, found: Mapping[str
     """Steps, days, dollars and megawatt-hours of a run, lost time included where it is known."""
     assert case.network.tokens  # noqa: S101  (check_run)
     steps = math.ceil(tokens / (case.network.tokens * case.batch))
-    times = steps / found["goodput"]["useful_share"] if "goodput" in found else steps
+    share = found["goodput"]["useful_share"] if "goodput" in found else 1.0
+    if not share:
+        mean_s = found["goodput"]["mtbf_s"]
+        raise UsageError(f"--tokens: a run that fails every {mean_s:.3g} s never ends; see --mtbf")
+    times = steps / share
     usd = times * found["cost"]["usd_per_step"] if "cost" in found else None
     joules = times * found["energy"]["j_per_step"] if "energy" in found else None
     return {

@@ -181,6 +181,12 @@ def test_a_run_takes_longer_by_what_it_loses() -> None:
         assert with_failures["run"][key] == pytest.approx(without["run"][key] / share)
 
 
+def test_a_run_that_fails_all_the_time_never_ends() -> None:
+    run = replace(run_of({"mtbf": "1h", "storage_bandwidth": "2 TB/s"}), tokens=1e12)
+    with pytest.raises(UsageError, match=r"--tokens: a run that fails every 0\.22 s never ends"):
+        run_fields(LLAMA, {"iteration_s": 5.0, "computing": 0.5}, run)
+
+
 def test_asynchronous_checkpoints_stop_a_run_for_the_copy_alone() -> None:
     options = {"mtbf": "50000h", "storage_bandwidth": "20 GB/s"}
     blocking = failures_of(LLAMA, run_of(options))
