@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from experiments.face.steps import difference, explain, plan, simulate
     from experiments.face.studies import ReportResult, compare, report, scale, speedup, sweep
     from experiments.face.training import TrainResult, train
-    from experiments.files.read import ReadResult, read
+    from experiments.files.read import LogResult, ReadResult, read
     from experiments.notices import AccelarrayWarning
     from experiments.output import UsageError
     from experiments.results.catalog import Names
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from experiments.results.speedups import ComparisonResult, ScalingResult
     from experiments.results.step import StepResult
     from experiments.results.sweeps import SweepResult
+    from experiments.wires import WiresResult
     from hardware import Array, SpecError
     from planners import Plan, PlanError, Planner
     from simulator import (
@@ -90,6 +91,7 @@ __all__ = [
     "Execution",
     "ExplanationResult",
     "FitResult",
+    "LogResult",
     "Names",
     "Network",
     "NetworkError",
@@ -111,6 +113,7 @@ __all__ = [
     "TrainResult",
     "UsageError",
     "ValidationResult",
+    "WiresResult",
     "__version__",
     "array",
     "arrays",

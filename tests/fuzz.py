@@ -1,4 +1,4 @@
-"""Files of eleven kinds, damaged at random, given to the commands that read them.
+"""Files of fourteen kinds, damaged at random, given to the commands that read them.
 
     python -m tests.fuzz COUNT [SEED] [KIND ...]
 
@@ -9,6 +9,7 @@ with its number: the same number and seed make the same file again.
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import re
@@ -18,15 +19,18 @@ import sqlite3
 import sys
 import tempfile
 import traceback
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 
 from experiments.cli import main
+from experiments.files.measurements import log_text, nccl
 from experiments.measured.rows import load
 from experiments.measured.study import ready
 from experiments.output import UsageError
+from tests.experiments.files.test_measurements import GOOD, log
 from tests.test_readers import DEVICE, GRAPH, HOSTILE, LAYERS, STACK, TRANSFORMER
 from workloads import load_network
 
@@ -40,6 +44,7 @@ TRAIN = "train", "lenet", "--workers", "2", "--iterations", "3", "--array", "tpu
 TWO = "--devices", "2"
 FLOWS = "--bandwidth", "1 GB/s", "--micro-batches", "4", "--memory", "1 GB"
 HIERARCHY = "--hierarchy", "2@1 GB/s"
+TRACED = "compare", "lenet", "--planners", "owt", *FOUR
 SWEEP = (
     "sweep",
     "--networks",
@@ -96,6 +101,16 @@ def rows(path: str) -> int:
     return 0
 
 
+def timed(path: str) -> int:
+    """What ``calibrate`` reads of nccl-tests; that fits constants for seconds."""
+    try:
+        nccl(log_text(path) or "", path)
+    except UsageError as error:
+        print(f"accelarray: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 def run(*words: str) -> Callable[[str], int]:
     """A command, with the damaged file's path in the place of FILE."""
     return lambda path: main([path if word == "FILE" else word for word in words])
@@ -129,6 +144,10 @@ KINDS: dict[str, tuple[str, Sequence[Callable[[str], int]]]] = {
         "store",
         [run("results", "list", "--store", "FILE"), run(*SWEEP, "--store", "FILE")],
     ),
+    "step.pt.trace.json": ("trace", [run(*TRACED, "--trace", "FILE")]),
+    "step.pt.trace.json.gz": ("trace", [run(*TRACED, "--trace", "FILE")]),
+    "run.log": ("MLPerf log", [run("read", "FILE"), rows]),
+    "all_reduce_perf.txt": ("nccl-tests", [timed]),
     "study.toml": ("study file", [run("simulate", "lenet", "--config", "FILE")]),
 }
 """Files by name: their kind, and what reads them."""
@@ -151,7 +170,11 @@ def good() -> dict[str, bytes]:
         "edges.txt": b"0 1\n1 > 0\n",
         "study.toml": STUDY.encode(),
     }
+    found["run.log"], found["all_reduce_perf.txt"] = log().encode(), GOOD.encode()
     with tempfile.TemporaryDirectory() as folder, chdir(folder), quiet():
+        for name in ("step.pt.trace.json", "step.pt.trace.json.gz"):
+            assert main(["timeline", "lenet", "--planner", "owt", *FOUR, "--output", name]) == 0
+            found[name] = Path(name.replace("step.", "step.0.")).read_bytes()
         assert main(["plan", "lenet", "--planner", "accpar", *FOUR, "--output", "plan.json"]) == 0
         assert main([*SWEEP, "--store", "kept.db"]) == 0
         found |= {name: Path(name).read_bytes() for name in ("plan.json", "kept.db")}
@@ -165,13 +188,23 @@ def good() -> dict[str, bytes]:
 def damaged(name: str, content: bytes, rng: random.Random) -> bytes:
     """The file with one change, seldom with two or three; most leave it well formed."""
     for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
-        if name == "kept.db" and rng.random() < 0.8:
+        if name.endswith(".gz") and rng.random() < 0.8:
+            content = gzip.compress(in_text(unpacked(content), rng), mtime=0)
+        elif name == "kept.db" and rng.random() < 0.8:
             content = in_a_row(content, rng)
-        elif name in ("kept.db", "model.onnx"):
+        elif name in ("kept.db", "model.onnx", "step.pt.trace.json.gz"):
             content = in_bytes(content, rng)
         else:
             content = in_text(content, rng)
     return content
+
+
+def unpacked(content: bytes) -> bytes:
+    """Of a file that is whole; of another one nothing."""
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error):
+        return b""
 
 
 def in_text(content: bytes, rng: random.Random) -> bytes:

@@ -39,9 +39,12 @@ def configure_calibrate(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("calibrate")
     parser.add_argument(
-        "measured", metavar="MEASURED.csv", help="measured steps, a few of one software stack"
+        "measured",
+        metavar="MEASURED",
+        help="measured steps of one software stack (.csv), or what nccl-tests printed (.txt, .log)",
     )
-    about = "write the stack (.toml), for --stack FILE"
+    add(parser, changed("array", default="by the device", about="of collectives: the array"))
+    about = "write the stack (.toml) for --stack FILE, or the array for --array FILE"
     add(parser, changed("output", about=about, default=""), *RUNNER, "config")
     add(parser, changed("format", values="table|json", value="table", default=""))
     parser.set_defaults(run=run_calibrate)
@@ -50,17 +53,18 @@ def configure_calibrate(commands: Any) -> None:
 def run_calibrate(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     from experiments.commands.resolve import keywords_of
-    from experiments.face.measured import calibrate
+    from experiments.face.measured import CalibrationResult, calibrate
     from experiments.output import UsageError, check_writable, deliver
     from experiments.results.result import written
 
     if args.output and not args.output.endswith(".toml"):
-        raise UsageError(f"--output {args.output}: a stack's file ends in .toml")
+        raise UsageError(f"--output {args.output}: the name must end in .toml")
     check_writable(args.output, None)
     found = calibrate(**keywords_of(args, calibrate))
     if args.output:
         found.save(args.output)
     deliver(written(found, args.format), None)
     if not args.output and args.format == "table":
-        deliver("--output my-stack.toml writes it for --stack.\n", None)
+        what = "stack" if isinstance(found, CalibrationResult) else "array"
+        deliver(f"--output my-{what}.toml writes it for --{what}.\n", None)
     return 0

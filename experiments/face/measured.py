@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from experiments.face.asked import running
 from experiments.face.forms import explicit
 from experiments.face.inputs import assignments
+from experiments.files.measurements import is_nccl, log_text, nccl
 from experiments.measured import collectives, large_models, pods, steps
 from experiments.measured.calibrated import COLUMNS, Calibration, calibrated, said, toml_of
 from experiments.measured.rows import load, shipped
@@ -18,6 +19,7 @@ from experiments.measured.section import Section, lines
 from experiments.measured.study import predicted
 from experiments.output import UsageError, deliver, fitted, hearing
 from experiments.results.result import Result
+from experiments.wires import WiresResult, calibrated_wires
 from hardware import load_device
 from hardware.reader import checked_rows, parse_csv, read_text
 from workloads import load_network
@@ -206,12 +208,29 @@ class CalibrationResult(Result):
         deliver(toml_of(self.calibration, self.measured), target)
 
 
-@explicit(measured="file of measured steps of one stack (.csv)")
-def calibrate(measured: str | PathLike[str], **options: Unpack[RunOptions]) -> CalibrationResult:
-    """Fit a software profile's constants on a few measured steps of one's own.
+@explicit(
+    measured="file of measured steps of one stack (.csv), or what nccl-tests or rccl-tests printed",
+    array="of collectives: whose links they are of; default: by the name of the device",
+)
+def calibrate(
+    measured: str | PathLike[str],
+    *,
+    array: str | PathLike[str] | None = None,
+    **options: Unpack[RunOptions],
+) -> CalibrationResult | WiresResult:
+    """Fit a software profile's constants on a few measured steps of one's own, or links'.
 
+    The latter on collectives that nccl-tests or rccl-tests measured (.txt, .log, .out).
     Raises UsageError.
     """
-    rows = load(os.fspath(measured))
+    name = os.fspath(measured)
+    if (text := log_text(name)) is not None and is_nccl(text):
+        found = nccl(text, name)
+        on = os.fspath(array) if array else collectives.array_of(found.device, name)
+        with hearing(options.get("progress"), None) as hears:
+            return calibrated_wires(found, on, hears)
+    if array is not None:
+        raise UsageError("--array is for what nccl-tests printed; rows name their own hw")
+    rows = load(name)
     with running(options, 2 * len(rows)) as (runner, progress, _):
         return CalibrationResult(calibrated(rows, runner, progress), os.fspath(measured))

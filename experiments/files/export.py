@@ -16,8 +16,10 @@ from experiments.studies.case import Case
 from experiments.studies.options import ZERO
 from hardware import Array
 from hardware.schema import OPTIMIZERS
-from planners import AXES, Plan
+from planners import AXES, Axes, Plan
 from planners.axes.stage_cuts import blocks_of
+from planners.partition import I
+from planners.plan.updates import sharded
 from simulator.lowering.schedules.file import schedule_text
 from simulator.lowering.schedules.registry import schedule_of
 from workloads import SIZES, Network, Transformer, partition_graph
@@ -72,21 +74,23 @@ def _devices(case: Case) -> int:
 
 
 def job_of(case: Case, plan: Plan) -> Job:
-    """A step by named axes as a job; raises UsageError for other planners' plans."""
+    """A step as a job; raises UsageError for a plan that named axes do not say.
+
+    Other planners' plans are jobs where they split all layers by samples alone, in stages of
+    whole blocks or in none.
+    """
     execution, staging = case.execution, case.execution.staging
-    asked = None if staging is None else staging.parallel
-    if case.planner_name != AXES or staging is None or asked is None:
-        raise UsageError(
-            "--export: only plans by named axes (--parallel, or fit) are those of frameworks; "
-            f"planner {case.planner_name!r} may split each layer in its own way"
-        )
-    if staging.stage_hw or staging.cuts:
+    asked, notes = (None if staging is None else staging.parallel), list[str]()
+    if staging and (staging.stage_hw or (asked and staging.cuts)):
         raise UsageError("--export: frameworks have as many devices in each stage (no --stage-hw)")
     devices = _devices(case)
-    axes = asked.on(devices, case.array.name)
-    share = case.batch // axes.dp
-    parts = staging.micro_batches
-    micro = staging.samples(axes.pp) or share // max(parts, 1)
+    if case.planner_name == AXES and staging and asked:
+        axes = asked.on(devices, case.array.name)
+        micro = staging.samples(axes.pp) or case.batch // axes.dp // max(staging.micro_batches, 1)
+    else:
+        axes, micro = _by_samples(case, plan, devices)
+        if many := len(sharded(plan.updates)):
+            notes.append(f"updates of {many} layers are shared out: zero = 1 does so for all")
     options: dict[str, Any] = {
         "batch": case.batch,
         "precision": precision_of(case.array),
@@ -95,9 +99,9 @@ def job_of(case: Case, plan: Plan) -> Job:
         "micro_batch": micro,
         "recompute": execution.recompute,
     }
-    if staging.recompute:
+    if staging and staging.recompute:
         options["recompute"] = f"stages:{staging.recompute}"
-    schedule = staging.schedule or usual_schedule(axes.vp)
+    schedule = (staging.schedule if staging else "") or usual_schedule(axes.vp)
     if axes.pp > 1 and schedule != usual_schedule(axes.vp):
         options["schedule"] = schedule
     if layers := _layers(case.network, plan):
@@ -105,9 +109,41 @@ def job_of(case: Case, plan: Plan) -> Job:
     base = case.network.name.partition(",")[0].partition(":")[0]
     of = case.network.sizes
     if not isinstance(of, Transformer):
-        return Job(axes=axes, options=options)
+        return Job(axes=axes, options=options, notes=tuple(notes))
     known = base in SIZES and of == replace(SIZES[base], seq=of.seq)
-    return Job(f"{base}:seq={of.seq}" if known else "", sizes_of(of), axes, options)
+    name = f"{base}:seq={of.seq}" if known else ""
+    return Job(name, sizes_of(of), axes, options, tuple(notes))
+
+
+def _by_samples(case: Case, plan: Plan, devices: int) -> tuple[Axes, int]:
+    """Axes and micro-batch of a plan that splits by samples alone; raises UsageError."""
+    pipeline, owns = plan.pipeline, [plan]
+    if pipeline is not None:
+        owns = [own for stage in pipeline.stages for own in (stage.plans or (stage.plan,))]
+    for own in owns:
+        for split in own.splits():
+            for node, partition in zip(own.nodes, split.partitions, strict=True):
+                if partition.type is not I or partition.share != 0.5:
+                    raise UsageError(
+                        f"--export: planner {case.planner_name!r} splits {node} by type "
+                        f"{partition.type.name} in shares of {partition.share:.3g} and "
+                        f"{1 - partition.share:.3g}, which no framework's flags say: only plans by "
+                        "named axes (--parallel, or fit), or by samples alone, are exported"
+                    )
+    if pipeline is None:
+        return Axes(dp=devices), case.batch // devices
+    places = {(place.count, place.replicas, place.parts) for place in pipeline.places}
+    firsts = {0, *blocks_of(partition_graph(case.network)).firsts}
+    if len(places) > 1 or not firsts.issuperset(pipeline.firsts):
+        raise UsageError(
+            "--export: frameworks have stages of whole blocks, with as many devices in each; "
+            f"these begin at layers {', '.join(plan.nodes[first] for first in pipeline.firsts)}"
+        )
+    if len({stage.recompute for stage in pipeline.stages}) > 1:
+        raise UsageError("--export: only some stages compute forward again; frameworks' all do")
+    dp = pipeline.places[0].count
+    axes = Axes(dp=dp, pp=len(pipeline.places), vp=pipeline.virtual)
+    return axes, case.batch // pipeline.micro_batches // (dp // pipeline.replicas[0])
 
 
 def _layers(network: Network, plan: Plan) -> list[int]:

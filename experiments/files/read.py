@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.face.forms import explicit
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
 from experiments.files.job import Job, sizes_of
+from experiments.files.measurements import Log, is_mllog, is_nccl, log_text, mllog
 from experiments.notices import tell
 from experiments.output import UsageError, deliver
 from experiments.results.result import Result
@@ -91,15 +92,44 @@ class ReadResult(Result):
         deliver(self.to_toml(), os.fspath(path))
 
 
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class LogResult(ReadResult):
+    """What an MLPerf log says: one row of measured steps, for ``validate --rows``."""
+
+    log: Log
+
+    def to_dict(self) -> dict[str, Any]:
+        """Cells by their columns, and what the log does not say."""
+        return {"kind": self.kind, "row": dict(self.log.cells), "notes": list(self.log.notes)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The row."""
+        return [dict(self.log.cells)]
+
+    def tables(self) -> list[Table | str]:
+        """The table of one row."""
+        return [self.log.to_csv().rstrip("\n")]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table (.csv)."""
+        deliver(self.log.to_csv(), os.fspath(path))
+
+
 @explicit(path="a file of another tool, or a folder with a config.json")
 def read(path: str | os.PathLike[str]) -> ReadResult:
     """Read a model or a training job from another tool's file, as options of ours.
 
     Files are Hugging Face's config.json, Megatron-LM's arguments (a shell script or YAML),
     Megatron-Bridge's and NeMo's YAML, torchtitan's TOML, MaxText's YAML and DeepSpeed's JSON.
-    What was not understood is a warning. Raises UsageError or NetworkError.
+    An MLPerf log (.log, .txt, .out) is a row of measured steps. What was not understood is a
+    warning. Raises UsageError or NetworkError.
     """
     name = os.fspath(path)
+    if (text := log_text(name)) is not None and is_mllog(text):
+        log = mllog(text, name)
+        return LogResult(name, "MLPerf's log", Job(notes=log.notes), log)
+    if text is not None and is_nccl(text):
+        raise UsageError(f"{name}: of nccl-tests; accelarray papers calibrate {name} reads it")
     kind, job = _read(name)
     for note in job.notes:
         tell(note)

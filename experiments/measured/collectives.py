@@ -113,6 +113,17 @@ ARRAYS = {
 """How names of devices begin, and one node of which array they are; others are left out."""
 
 
+def array_of(device: str, path: str) -> str:
+    """The catalog's array of a device, by the name that its driver has; raises UsageError."""
+    for begins, array in ARRAYS.items():
+        if device.removeprefix("NVIDIA ").startswith(begins):
+            return array
+    raise UsageError(
+        f"{path}: device {device[:80]!r}: no array of the catalog has it; say which, as --array "
+        "my-array.toml"
+    )
+
+
 def latencies(rows: Sequence[LatencyRow]) -> list[CollectiveRow]:
     """Rows of a table of latencies, by arrays of the catalog."""
     return [

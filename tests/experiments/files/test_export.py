@@ -205,8 +205,28 @@ def test_only_plans_by_axes_are_exported() -> None:
         found.export("megatron")
     with pytest.raises(UsageError, match="--export nemo: one of megatron"):
         step(parallel="dp=24").export("nemo")
+    searched = accelarray.simulate("gpt2:layers=2:seq=128", "accpar", "dgx-a100", 64)
+    with pytest.raises(UsageError, match=r"'accpar' splits .* by type II+ in shares of 0.5"):
+        searched.export("megatron")
     with pytest.raises(UsageError, match="no plan of it"):
         accelarray.collective("all-reduce", 1e6, "ring-8").export("megatron")
+
+
+def test_other_planners_plans_by_samples_alone_are_exported(tmp_path: Path) -> None:
+    """Stages of whole blocks too: they read back as axes, and the same step takes as long."""
+    on: dict[str, Any] = {"array": "dgx-a100", "batch": 64, "optimizer": "adam"}
+    network = "gpt2:layers=4:seq=128:tied=false"
+    staged = {"stages": 2, "micro_batches": 4, "cuts": "layer1.add2"}
+    with pytest.raises(UsageError, match=r"stages of whole blocks.* embedding, layer1\.add2"):
+        accelarray.simulate(network, "data_parallel", **on, **staged).export("megatron")
+    whole = accelarray.simulate(network, "data_parallel", **on)
+    cut = staged | {"cuts": "layer2.attention.qkv"}
+    parts = accelarray.simulate(network, "data_parallel", **on, **cut)
+    for found, axes, micro in ((whole, "dp=8", 8), (parts, "dp=4,pp=2", 4)):
+        job = read_back(tmp_path, "megatron", found.export("megatron"))
+        assert (str(job.axes), job.options["micro_batch"]) == (axes, micro)
+        again = accelarray.simulate(network, **on, parallel=axes, micro_batch=micro)
+        assert again.iteration_s == pytest.approx(found.iteration_s, rel=0.02)
 
 
 def test_the_fastest_of_fit_is_exported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

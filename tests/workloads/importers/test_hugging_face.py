@@ -105,6 +105,28 @@ def test_torch_counts_small_models_the_same(kind: str, tmp_path: Path) -> None:
     assert (network.parameters, network.macs) == counted(config, tokens)
 
 
+RUN = (
+    *("meta-llama/Llama-2-7b-hf", "meta-llama/Llama-3.1-405B", "mistralai/Mistral-7B-v0.1"),
+    *("Qwen/Qwen2.5-72B", "Qwen/Qwen3-8B", "google/gemma-2-9b", "openai-community/gpt2-xl"),
+    *("EleutherAI/gpt-neox-20b", "facebook/opt-66b", "bigscience/bloom", "tiiuae/falcon-40b"),
+    *("microsoft/phi-2", "microsoft/phi-4", "zai-org/GLM-4-9B-0414"),
+    *("google-bert/bert-large-uncased", "google-t5/t5-large", "google/vit-large-patch16-224"),
+)
+"""Published models whose forward pass runs on the meta device: experts choose by their values."""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # other packages'
+@pytest.mark.parametrize("name", RUN)
+def test_torch_counts_the_flops_of_published_models_the_same(name: str, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    found, tokens = read_config(written(tmp_path, CONFIGS[name])), 128
+    network = found.network(0 if CONFIGS[name]["model_type"] == "vit" else tokens)
+    with torch.device("meta"):
+        assert (network.parameters, network.macs) == counted(CONFIGS[name], tokens)
+
+
 def test_t5_without_tied_embeddings_has_a_head_of_its_own(tmp_path: Path) -> None:
     """Transformers 5 ties those of every T5; the published v1.1 models have both."""
     config = CONFIGS["google-t5/t5-base"]

@@ -1,0 +1,276 @@
+"""Links of an array, calibrated with what nccl-tests or rccl-tests printed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.collective import rates
+from experiments.files.measurements import Measured, Timed
+from experiments.output import UsageError, deliver
+from experiments.results.result import Result
+from experiments.terms import duration
+from hardware import Wires, load_array
+from hardware.spec import Entry, Settings, load_settings
+from hardware.topology import protocol
+from simulator import PICOSECONDS, offer
+from simulator.collectives.choice import members_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ROUNDS, SECTIONS, GOLDEN = 4, 9, (5**0.5 - 1) / 2
+"""Of the search: turns through the constants, and golden sections in each."""
+LARGE, ENOUGH = 16e6, 3
+"""Bytes of messages above which all go by one protocol; so many of them tell its constants."""
+RANGES = {"efficiency": (0.01, 1.0), "latency_s": (1e-8, 1e-2), "slower": (0.05, 20.0)}
+"""In which each constant is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a level's links are found to be: the part of its bandwidth, and seconds a message.
+
+    Small messages go by protocols (NCCL's LL and LL128): their start and steps are so much
+    ``slower`` than they were.
+    """
+
+    efficiency: float = 0.8
+    latency_s: float = 1e-5
+    slower: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One measured collective, on the array as it is, and with the constants that were found."""
+
+    collective: str
+    bytes: float
+    measured_s: float
+    busbw_gb_per_s: float | None
+    before_s: float
+    fitted_s: float
+
+    @property
+    def error(self) -> float:
+        """Signed and relative."""
+        return self.fitted_s / self.measured_s - 1
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class WiresResult(Result):
+    """A level of an array's links whose constants are fitted on measured collectives."""
+
+    measured: str
+    """The file."""
+    array: str
+    level: int
+    ranks: int
+    nodes: int
+    link: Link
+    fits: tuple[Fit, ...]
+    settings: Settings
+    """Those of the array's topology, with the constants."""
+
+    def title(self) -> str:
+        """The level, and on how many collectives."""
+        what = f"{self.fits[0].collective} of {self.ranks} ranks"
+        return f"Links of level {self.level} of {self.array}, calibrated by {what}"
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """By their keys, as specs have them."""
+        keys = ("efficiency", "latency", "protocols")
+        at = f"topology.levels.{self.level}"
+        return {
+            f"{at}.{key}": self.settings[f"{at}.{key}"].value
+            for key in keys
+            if f"{at}.{key}" in self.settings
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``accelarray papers calibrate --format json`` prints."""
+        about = {"array": self.array, "nodes": self.nodes, "ranks": self.ranks}
+        return about | {"constants": self.constants, "rows": self.rows()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each measured collective."""
+        return [asdict(one) | {"error": one.error} for one in self.fits]
+
+    def tables(self) -> list[Table | str]:
+        """The rows, then the constants and how well they fit."""
+        from experiments.explain.tables import table_of
+
+        columns = "bytes", "measured", "busbw [GB/s]", "as it was", "fitted", "error"
+        table = table_of(self.title(), columns, ())
+        for one in self.fits:
+            rate = "" if one.busbw_gb_per_s is None else f"{one.busbw_gb_per_s:.4g}"
+            times = (duration(one.measured_s), rate, duration(one.before_s), duration(one.fitted_s))
+            table.add_row(f"{one.bytes:,.0f}", *times, f"{one.error:+.1%}")
+        before = median(abs(one.before_s / one.measured_s - 1) for one in self.fits)
+        after = median(abs(one.error) for one in self.fits)
+        found = self.link
+        said = [
+            f"efficiency {found.efficiency:.3f}, latency {duration(found.latency_s)}, of "
+            f"{self.ranks} ranks on {self.nodes} node{'s' * (self.nodes > 1)}.",
+            f"Median error {after:.1%}; with the constants as they were {before:.1%}.",
+        ]
+        if any(key.endswith(".protocols") for key in self.constants):
+            said.append(f"Protocols of small messages take {found.slower:.3g} times as long.")
+        return [table, *said]
+
+    def to_toml(self) -> str:
+        """An array's file with these links."""
+        about = f"{self.array} with links calibrated by {os.path.basename(self.measured)}"
+        lines = ['kind = "array"', f"extends = {json.dumps(self.array)}"]
+        lines += [f"description = {json.dumps(about)}", 'execution = "deployed"', "", "[topology]"]
+        table, sources = "", []
+        for key, entry in self.settings.items():
+            _, _, path = key.partition("topology.")
+            head, _, name = path.rpartition(".")
+            if head != table:
+                lines += ["", "[[topology.levels]]"]
+                table = head
+            lines.append(f"{name} = {json.dumps(entry.value)}")
+            if entry.source:
+                sources.append(f"{json.dumps(key)} = {json.dumps(entry.source)}")
+        source = json.dumps("its wires are described, which the deployed model has")
+        return "\n".join([*lines, "", "[sources]", f"execution = {source}", *sources]) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an array with these links (.toml), for ``array=``."""
+        target = os.fspath(path)
+        if not target.endswith(".toml"):
+            raise UsageError(f"--output {target}: an array's file ends in .toml")
+        deliver(self.to_toml(), target)
+
+
+def calibrated_wires(
+    measured: Measured, array: str, progress: Callable[[str], None] = lambda done: None
+) -> WiresResult:
+    """Fit the level of an array's links that the measured collectives cross; UsageError.
+
+    That is the innermost one of ranks on one node, else the outermost. Large messages tell
+    efficiency and latency, those of ``LARGE`` bytes or less then how slow protocols are: by the
+    least sum of squared logarithms of ours over the measured time.
+    """
+    settings = _topology(array)
+    levels = {key.split(".")[2] for key in settings if key.startswith("topology.levels.")}
+    if not levels:
+        raise UsageError(f"{array}: has no topology.levels, whose links could be calibrated")
+    level = 0 if measured.nodes == 1 else max(map(int, levels))
+    at = f"topology.levels.{level}"
+    many = [f"nodes={measured.nodes}"] if measured.nodes > 1 else []
+
+    def seconds(changes: Sequence[str], rows: Sequence[Timed] = measured.rows) -> list[float]:
+        wires = Wires(load_array(array, [*many, *changes]))
+        members = members_of(wires, _members(measured, wires, array))
+        found = (offer(wires, one.collective, members, one.bytes) for one in rows)
+        return [one.alone_ps / PICOSECONDS for one in found]
+
+    def changed(link: Link) -> list[str]:
+        found = _changes(settings, at, link)
+        return [f"{key}={json.dumps(value)}" for key, value in found.items()]
+
+    def loss(rows: Sequence[Timed], link: Link) -> float:
+        took = zip(seconds(changed(link), rows), rows, strict=True)
+        progress("")
+        return math.fsum(math.log(ours / row.seconds) ** 2 for ours, row in took)
+
+    before, link = seconds([]), Link()
+    small = [row for row in measured.rows if row.bytes <= LARGE]
+    large = [row for row in measured.rows if row.bytes > LARGE]
+    split = f"{at}.protocols" in settings and len(large) >= ENOUGH
+    link = _least(partial(loss, large if split else measured.rows), link, [*RANGES][:2])
+    if split and small:
+        link = _least(partial(loss, small), link, [*RANGES][2:])
+    fits = tuple(
+        Fit(row.collective, row.bytes, row.seconds, *_rate(row, measured.ranks), was, now)
+        for row, was, now in zip(measured.rows, before, seconds(changed(link)), strict=True)
+    )
+    return WiresResult(
+        *(measured.path, array, level, measured.ranks, measured.nodes, link, fits),
+        _with(settings, at, link, measured),
+    )
+
+
+def _rate(row: Timed, ranks: int) -> tuple[float | None]:
+    return (rates(row.collective, ranks, row.bytes, row.seconds)["busbw_gb_per_s"],)
+
+
+def _topology(array: str) -> Settings:
+    """What is written of an array's wires, with its sources."""
+    found = load_settings(array, "array")[2]
+    return {key: entry for key, entry in found.items() if key.startswith("topology.")}
+
+
+def _changes(settings: Settings, at: str, link: Link) -> dict[str, Any]:
+    """The level's values with these constants.
+
+    ``half_size`` is a latency in other words: one of the two is enough.
+    """
+    new: dict[str, Any] = {
+        f"{at}.efficiency": float(f"{link.efficiency:.4g}"),
+        f"{at}.latency": f"{link.latency_s * 1e6:.4g} us",
+    }
+    new |= {f"{at}.half_size": "1 B"} if f"{at}.half_size" in settings else {}
+    if (key := f"{at}.protocols") in settings:
+        known = map(protocol, settings[key].value)
+        new[key] = [
+            f"{one.name} {one.algorithm}: {one.start_s * link.slower * 1e6:.4g} us + "
+            f"{one.step_s * link.slower * 1e6:.4g} us a step at {one.share:g}"
+            for one in known
+        ]
+    return new
+
+
+def _with(settings: Settings, at: str, link: Link, measured: Measured) -> Settings:
+    """The topology with a level's constants, each key behind the others of its table."""
+    source = f"accelarray papers calibrate: {len(measured.rows)} rows of {measured.path}"
+    new = _changes(settings, at, link)
+    changed = {key: Entry(value, measured.path, source) for key, value in new.items()}
+    return dict(sorted((settings | changed).items(), key=lambda item: item[0].rpartition(".")[0]))
+
+
+def _members(measured: Measured, wires: Wires, array: str) -> np.ndarray[Any, Any]:
+    """Cores of the ranks: the first ones of each node."""
+    each = wires.cores // measured.nodes
+    if max(measured.on_nodes) > each:
+        raise UsageError(
+            f"{measured.path}: {max(measured.on_nodes)} ranks on a node; {array} has {each} a node"
+        )
+    return np.array([node * each + i for node, n in enumerate(measured.on_nodes) for i in range(n)])
+
+
+def _least(loss: Callable[[Link], float], link: Link, names: Sequence[str]) -> Link:
+    """The constants of the least loss: each in turn, on a logarithmic scale, by golden sections."""
+
+    def at(link: Link, name: str, log: float) -> float:
+        return loss(replace(link, **{name: math.exp(log)}))
+
+    for turn in range(ROUNDS):
+        for name in names:
+            low, high = map(math.log, RANGES[name])
+            middle, wide = math.log(getattr(link, name)), (high - low) / 4**turn
+            low, high = max(low, middle - wide), min(high, middle + wide)
+            left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+            found = at(link, name, left), at(link, name, right)
+            for _ in range(SECTIONS):
+                if found[0] < found[1]:
+                    high, right = right, left
+                    left = high - GOLDEN * (high - low)
+                    found = at(link, name, left), found[0]
+                else:
+                    low, left = left, right
+                    right = low + GOLDEN * (high - low)
+                    found = found[1], at(link, name, right)
+            link = replace(link, **{name: math.exp((low + high) / 2)})
+    return link
