@@ -216,7 +216,7 @@ def test_other_planners_plans_by_samples_alone_are_exported(tmp_path: Path) -> N
     """Stages of whole blocks too: they read back as axes, and the same step takes as long."""
     on: dict[str, Any] = {"array": "dgx-a100", "batch": 64, "optimizer": "adam"}
     network = "gpt2:layers=4:seq=128:tied=false"
-    staged = {"stages": 2, "micro_batches": 4, "cuts": "layer1.add2"}
+    staged: dict[str, Any] = {"stages": 2, "micro_batches": 4, "cuts": "layer1.add2"}
     with pytest.raises(UsageError, match=r"stages of whole blocks.* embedding, layer1\.add2"):
         accelarray.simulate(network, "data_parallel", **on, **staged).export("megatron")
     whole = accelarray.simulate(network, "data_parallel", **on)
