@@ -18,6 +18,7 @@ from workloads import load_network
 
 HEAVY = "numpy pandas matplotlib simpy rich torch onnx experiments hardware simulator"
 OTHERWISE: dict[str, dict[str, object]] = {
+    "calibrate": {"array": None},
     "design": {"array": "wham-1", "batch": 64},
     "report": {"array": None},
     "train": {"batch": 32},

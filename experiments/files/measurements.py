@@ -218,15 +218,13 @@ def _events(text: str, path: str) -> list[dict[str, Any]]:
     return found
 
 
+_CHIP = re.compile(r"G?B[23]00|G?H[12]00|A100(-[48]0)?|V100(-32)?|MI\d{3}X|TPUV\d\w?")
+
+
 def _machine(platform: str) -> dict[str, str]:
     """The chip that a platform's name has, as rows call it."""
-    from experiments.measured.machine import MACHINES
-
-    plain = re.sub(r"[^A-Z0-9]", "", platform.upper())
-    known = sorted(MACHINES, key=len, reverse=True)
-    return next(
-        ({"hw": one} for one in known if re.sub(r"[^A-Z0-9]", "", one.upper()) in plain), {}
-    )
+    found = _CHIP.search(platform.upper().replace(" ", ""))
+    return {"hw": found[0].replace("TPUV", "TPUv")} if found else {}
 
 
 def _sizes(benchmark: str, notes: list[str]) -> dict[str, str]:
