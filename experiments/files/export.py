@@ -110,7 +110,7 @@ def job_of(case: Case, plan: Plan) -> Job:
     of = case.network.sizes
     if not isinstance(of, Transformer):
         return Job(axes=axes, options=options, notes=tuple(notes))
-    known = base in SIZES and of == replace(SIZES[base], seq=of.seq)
+    known = base in SIZES and of == replace(SIZES[base], seq=of.seq, source=of.source)
     name = f"{base}:seq={of.seq}" if known else ""
     return Job(name, sizes_of(of), axes, options, tuple(notes))
 

@@ -187,6 +187,15 @@ def _unfused(of: Transformer) -> Any:
     return load_network(_text(sizes_of(replace(of, fused_qkv=True)))).layers
 
 
+def test_a_known_network_is_named_whatever_its_length() -> None:
+    on: dict[str, Any] = {"array": "dgx-a100", "batch": 8, "parallel": "tp=8,sp"}
+    text = accelarray.simulate("llama3-8b:seq=256", **on).export("torchtitan")
+    assert 'name = "llama3"\nflavor = "8B"' in text
+    assert "seq_len = 256" in text
+    other = accelarray.simulate("llama3-8b:seq=256:layers=4", **on).export("torchtitan")
+    assert "torchtitan has no flavor" in other
+
+
 def test_what_a_framework_cannot_do_is_a_remark() -> None:
     found = step(parallel="tp=2,pp=3", schedule="zero-bubble", recompute=2)
     assert "# Megatron-LM has no schedule zero-bubble" in found.export("megatron")
