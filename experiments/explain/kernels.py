@@ -88,12 +88,14 @@ def ends_of(program: Program) -> Ends:
     """Who meets in a program, and who receives."""
     found = Ends({}, {})
     for number, worker in enumerate(program.workers):
-        routes = worker.rank_program.routes if worker.rank_program else {}
+        mine = worker.rank_program
+        taken = {one.micro_batch for one in mine.instructions} if mine else set()
         for task in worker.template:
             if task.computes:
                 continue
-            ways = routes.get(task.operation)
-            for one in [way.operation for way in ways] if ways else [task.operation]:
+            ways = mine.routes.get(task.operation) if mine else None
+            used = [ways[n % len(ways)].operation for n in sorted(taken)] if ways else []
+            for one in dict.fromkeys(used or [task.operation]):
                 found[task.receives].setdefault(one, []).append(number)
     return found
 

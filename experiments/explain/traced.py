@@ -137,11 +137,14 @@ def _like(step: StepResult, trace: Trace) -> tuple[Collection[int] | None, str]:
     """The workers of the trace's stage (None: all), and what to call them."""
     pipeline, workers = step.plan.pipeline, step.timeline.program.workers
     if pipeline is not None and len(pipeline.places) > 1 and trace.rank is not None:
-        for number, place in enumerate(pipeline.places):
-            ranges = [range(first, first + each) for first, each in place.ranges]
-            if any(trace.rank in some for some in ranges):
-                found = [
-                    i for i, one in enumerate(workers) if any(one.first in some for some in ranges)
-                ]
-                return found, f"a mean device of stage {number + 1} of {len(pipeline.places)}"
+        places = [
+            {device for first, each in place.ranges for device in range(first, first + each)}
+            for place in pipeline.places
+        ]
+        devices = sorted(set().union(*places))  # ranks, in their order
+        at = devices[trace.rank] if trace.rank < len(devices) else None
+        for number, place in enumerate(places, 1):
+            if at in place:
+                found = [i for i, one in enumerate(workers) if one.first in place]
+                return found, f"a mean device of stage {number} of {len(places)}"
     return None, "a mean device"

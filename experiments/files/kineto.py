@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
@@ -97,8 +98,11 @@ class _Rank:
         for pid, name, label in named:
             yield _metadata("process_name", pid, name=name)
             yield _metadata("process_labels", pid, labels=label)
-        step = self._timeline.makespan_ps // PS_A_NS
-        yield _complete("user_annotation", "ProfilerStep#0", self._host, self._host, (0, step), {})
+        many = self._timeline.batches  # without a flush batches overlap: all are as long
+        ends = [self._timeline.makespan_ps * n // many // PS_A_NS for n in range(many + 1)]
+        for n, span in enumerate(pairwise(ends)):
+            name = f"ProfilerStep#{n}"
+            yield _complete("user_annotation", name, self._host, self._host, span, {})
         for number, kernel in enumerate(kernels, 1):
             yield from self._kernel(number, kernel)
 

@@ -28,7 +28,10 @@ class Message(NamedTuple):
 
 
 class Ranks:
-    """The ranks of a run of every device: one for each worker of its program."""
+    """The ranks of a run of every device: one for each worker of its program.
+
+    They are counted as the array counts devices, without those that no plan uses.
+    """
 
     def __init__(self, timeline: Timeline, array: Array) -> None:
         """Raises UsageError where there are too many."""
@@ -38,7 +41,10 @@ class Ranks:
                 f"{len(workers):,} devices: a file for each of at most {MOST_RANKS:,}; "
                 "take a smaller array"
             )
-        self.numbers = [worker.first for worker in workers]
+        firsts = sorted(worker.first for worker in workers)
+        self.of_device = {first: rank for rank, first in enumerate(firsts)}
+        """By the device's number in the array."""
+        self.numbers = [self.of_device[worker.first] for worker in workers]
         self.size = len(workers)
         self.ends: Ends = ends_of(timeline.program)
         self._arithmetic = array.group.arithmetic
@@ -105,8 +111,8 @@ class Ranks:
         many = sum(groups.rows().size for groups in operation.groups)
         for groups in operation.groups:
             for row in groups.rows().tolist():
-                if rank in row:
-                    return tuple(sorted(row)), many
+                if rank in (members := [self.of_device[device] for device in row]):
+                    return tuple(sorted(members)), many
         return None
 
 

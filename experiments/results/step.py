@@ -397,7 +397,7 @@ def write(output: str, case: Case, plan: Plan, timeline: Timeline, shown: list[S
             timeline = simulated(replace(case, folded=False), plan)
             shown = sites(timeline)
         ranks = Ranks(timeline, case.array)
-        chosen = [site.first for site in shown if site.level == BOARD]
+        chosen = [ranks.of_device[site.first] for site in shown if site.level == BOARD]
         if output.lower().endswith(".et"):
             chakra.write(ranks, timeline, chosen, output)
         else:

@@ -152,6 +152,7 @@ CASES: dict[str, dict[str, Any]] = {
     "tensor, stages": {"parallel": "tp=2,pp=2,dp=2,sp", "micro_batch": 2, "zero": 1},
     "two stages a place": {"parallel": "pp=2,vp=2,dp=4", "micro_batch": 1},
     "cut backward": {"parallel": "pp=4,tp=2", "micro_batch": 2, "schedule": "zero-bubble"},
+    "unlike stages": {"array": "mixed-v100-t4", "stage_hw": "v100:1x4;t4:2x2", "micro_batch": 1},
     "recomputed": {"parallel": "pp=2,tp=4", "micro_batch": 4, "recompute": "stages:all"},
 }
 
@@ -160,9 +161,8 @@ CASES: dict[str, dict[str, Any]] = {
 def test_files_run_to_their_end_and_compute_what_the_step_does(
     name: str, tmp_path: Path, schema: dict[str, Any]
 ) -> None:
-    step = accelarray.simulate(
-        "gpt2:layers=4:seq=256", array="dgx-a100", batch=16, folded=False, **CASES[name]
-    )
+    options = {"array": "dgx-a100", "batch": 16, "folded": False, **CASES[name]}
+    step = accelarray.simulate("gpt2:layers=4:seq=256", **options)
     step.save(tmp_path / "step.et")
     ranks = [read(tmp_path / f"step.{rank}.et", schema) for rank in range(8)]
     groups = json.loads((tmp_path / "step.comm_group.json").read_text())
@@ -177,12 +177,16 @@ def test_files_run_to_their_end_and_compute_what_the_step_does(
         computed = [one for one in done if one.kind == "compute"]
         assert kinds[COMPUTE] == len(computed)
         sends = sum(one.kind == "send" for one in done)
-        assert kinds[SEND] + kinds[RECEIVE] == sends
+        ends = kinds[SEND] + kinds[RECEIVE]
+        assert ends == sends or (name == "unlike stages" and ends == 2 * sends)  # to tp=2 of one
         assert kinds[COLLECTIVE] == len(done) - len(computed) - sends
         flops = sum(node["num_ops"] for node in nodes if node["type"] == COMPUTE)
         assert flops == pytest.approx(sum(one.flops for one in computed), rel=1e-6)
     took = run(ranks, groups) / 1e6
-    assert 0.3 * step.iteration_s < took < 1.05 * step.iteration_s
+    assert took < 1.05 * step.iteration_s
+    computed_s = max(sum(node["micros"] for node in nodes) for nodes in ranks) / 1e6
+    assert took >= computed_s
+    assert computed_s > 0.3 * step.iteration_s or name == "unlike stages"  # a slow network
 
 
 def test_collectives_have_the_bytes_that_a_rank_brings(
