@@ -1,4 +1,4 @@
-"""Files of fourteen kinds, damaged at random, given to the commands that read them.
+"""Files of fifteen kinds, damaged at random, given to the commands that read them.
 
     python -m tests.fuzz COUNT [SEED] [KIND ...]
 

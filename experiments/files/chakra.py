@@ -143,10 +143,9 @@ class Recorder:
         """Nothing waits in vain."""
 
     def compute(
-        self, worker: int, operation: Operation, micro_batch: int = 0, after: Sequence[Done] = ()
+        self, _: int, operation: Operation, micro_batch: int, after: Sequence[Done]
     ) -> _Over:
         """Behind what the unit did before."""
-        del worker
         attributes: dict[str, int | str] = {
             "num_ops": round(operation.flops),
             "tensor_size": round(operation.hbm_bytes),
@@ -161,16 +160,14 @@ class Recorder:
 
     def meet(
         self,
-        worker: int,
+        _: int,
         operation: Operation,
-        parties: int,
-        micro_batch: int = 0,
-        after: Sequence[Done] = (),
-        key: object = None,
-        communicator: int | None = None,
+        __: int,
+        micro_batch: int,
+        after: Sequence[Done],
+        **___: object,
     ) -> _Over:
         """A collective of the rank's group."""
-        del worker, parties, key, communicator
         message = self.ranks.message(operation, self._rank)
         n = len(message.group)
         swapped = n / max(n - 1, 1) if message.work == "send/recv" else 1.0
@@ -184,16 +181,14 @@ class Recorder:
 
     def deliver(
         self,
-        worker: int,
+        _: int,
         operation: Operation,
         key: tuple[Operation, int],
-        micro_batch: int = 0,
-        after: Sequence[Done] = (),
-        communicator: int = 0,
-        parties: int = 1,
+        micro_batch: int,
+        after: Sequence[Done],
+        *__: object,
     ) -> _Over:
         """A send to each rank that this one has to serve."""
-        del worker, communicator, parties
         return self._between(operation, SEND, micro_batch, after, key)
 
     def arrival(self, key: tuple[Operation, int]) -> _Over:

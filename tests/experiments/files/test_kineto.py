@@ -264,6 +264,15 @@ def test_a_file_that_unpacks_to_much_is_not_held(tmp_path: Path) -> None:
         read_trace(path)
 
 
+def covered(events: list[Event]) -> float:
+    """Microseconds in which one of the events is under way."""
+    whole, behind = 0.0, -math.inf
+    for start, end in sorted((one["ts"], one["ts"] + one["dur"]) for one in events):
+        whole += max(0.0, end - max(start, behind))
+        behind = max(behind, end)
+    return whole
+
+
 @pytest.mark.slow
 def test_holistic_trace_analysis_has_our_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -272,15 +281,23 @@ def test_holistic_trace_analysis_has_our_figures(
     analysis = pytest.importorskip("hta.trace_analysis")
     monkeypatch.setenv("HTA_DISABLE_NS_ROUNDING", "1")
     stepped(**AXES["stages"]).save(tmp_path / "step.pt.trace.json")
+
+    def path(rank: int) -> Path:
+        return tmp_path / f"step.{rank}.pt.trace.json"
+
     found = analysis.TraceAnalysis(trace_dir=str(tmp_path))
+    overlap = found.get_comm_comp_overlap(visualize=False).set_index("rank")
+    shared = overlap["comp_comm_overlap_pctg"]
     table = found.get_temporal_breakdown(visualize=False).set_index("rank")
     assert sorted(table.index) == list(range(8))
     for rank in range(8):
-        sums = read_trace(tmp_path / f"step.{rank}.pt.trace.json").sums
+        sums = read_trace(path(rank)).sums
         row = table.loc[rank]
         computing = sums.step - sums.exposed - sums.idle
         assert row["compute_time(us)"] == pytest.approx(computing * 1e6, abs=0.01)
         assert row["non_compute_time(us)"] == pytest.approx(sums.exposed * 1e6, abs=0.01)
+        passed = covered([e for e in kernels(path(rank)) if e["name"].startswith("nccl")])
+        assert shared.loc[rank] == pytest.approx(100 * (1 - sums.exposed * 1e6 / passed), abs=0.01)
         outside = sums.step * 1e6 - row["kernel_time(us)"]  # before the first, behind the last
         assert row["idle_time(us)"] + outside == pytest.approx(sums.idle * 1e6, abs=0.01)
 

@@ -5,6 +5,7 @@
 
 import json
 import sys
+from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,8 +13,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 import accelarray
+from experiments.files.read import _shell as shell_words
+from planners import Axes
 from planners.axes.stage_devices import layout_counts
 
 pytestmark = [
@@ -89,3 +93,60 @@ def test_deepspeed_reads_our_json(zero: int, tp: int, monkeypatch: pytest.Monkey
     assert (read.train_batch_size, read.train_micro_batch_size_per_gpu) == (48, 2)
     assert read.gradient_accumulation_steps == 48 // dp // 2
     assert read.optimizer_name == "adam"
+
+
+def test_maxtext_has_the_keys_of_our_yaml() -> None:
+    """Keys, types of values and names of models of MaxText's own base.yml (no jax is needed)."""
+    spec = find_spec("maxtext")
+    if spec is None:
+        pytest.skip("maxtext is not installed")
+    configs = Path(str(spec.origin)).parent / "configs"
+    base = yaml.safe_load((configs / "base.yml").read_text())
+    models = {path.stem for path in (configs / "models").rglob("*.yml")}
+    for options in (
+        {"parallel": "tp=8,dp=3", "precision": "bf16", "recompute": "full"},
+        {"parallel": "dp=24", "zero": 3, "optimizer": "adam"},
+        {"parallel": "cp=2,dp=12", "zero": 3},
+        {"parallel": "tp=4,pp=2,dp=3", "micro_batch": 2},
+        {"parallel": "dp=16,ep=8", "network": "mixtral-8x7b:layers=4", "set": {"nodes": 2}},
+    ):
+        text = step(**options).export("maxtext")
+        ours = yaml.safe_load(text)
+        assert ours.keys() <= base.keys(), (options, ours.keys() - base.keys())
+        for key, value in ours.items():
+            kinds = (float, int) if isinstance(base[key], float) else type(base[key])
+            assert base[key] in ("", None) or isinstance(value, kinds), (key, value, base[key])
+        assert ours.get("model_name", "default") in {*models, "default"}
+
+
+@pytest.mark.parametrize(
+    ("network", "options"),
+    [
+        ("llama3-8b:seq=1024", {"parallel": "tp=4,pp=2,dp=3,sp"}),
+        ("mixtral-8x7b:layers=4", {"parallel": "tp=2,dp=8,ep=8,sp", "recompute": "full"}),
+        ("deepseek-v3:layers=5", {"parallel": "pp=2,dp=8,ep=8", "micro_batch": 1}),
+        ("gpt3-1.3b", {"parallel": "tp=2,dp=8", "recompute": "selective"}),
+    ],
+)
+def test_megatron_cores_configuration_takes_our_arguments(
+    network: str, options: dict[str, Any]
+) -> None:
+    """TransformerConfig checks sizes and degrees; Megatron-LM's parser is in no package."""
+    module = pytest.importorskip("megatron.core.transformer.transformer_config")
+    torch = pytest.importorskip("torch")
+    nodes = {"nodes": 3 if "dp=3" in options["parallel"] else 2}
+    found = step(network=network, set=nodes, precision="bf16", **options)
+    words = shell_words("job.sh", found.export("megatron"))
+    known = {one.name for one in fields(module.TransformerConfig)}
+    told = {key: value for key, value in words.items() if key in known}
+    # as core_transformer_config_from_args names them
+    told |= {"num_moe_experts": words["num_experts"]} if "num_experts" in words else {}
+    told |= {"gated_linear_unit": bool(words.get("swiglu"))}
+    told |= {"add_bias_linear": not words.get("disable_bias_linear")}
+    told |= {"params_dtype": torch.bfloat16, "pipeline_dtype": torch.bfloat16}
+    config = module.TransformerConfig(**told)
+    of: Any = found.case.network.sizes
+    assert (config.num_layers, config.hidden_size) == (of.layers, of.hidden)
+    assert config.num_query_groups == (of.kv_heads or of.heads) or of.kv_rank
+    assert (config.num_moe_experts or 0) == of.experts
+    assert config.tensor_model_parallel_size == Axes.parse(options["parallel"]).tp
