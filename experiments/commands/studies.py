@@ -114,6 +114,7 @@ def configure_fit(commands: Any) -> None:
     parser = commands.add_parser("fit")
     add_network(parser)
     add(parser, *MODEL, "batch", *ARRAY, "fit.axes", *EXECUTION, *RUNNER, "plot", hide=FITTED)
+    add(parser, "fit.best", "fit.at_most", "fit.tokens_per_step", "fit.objective", "fit.vary")
     add(parser, "export")
     add_output(parser)
     parser.set_defaults(run=run_fit)

@@ -182,7 +182,7 @@ def opened(store: StoreLike | None) -> AbstractContextManager[Store | None]:
 
 
 @contextmanager
-def running(options: RunOptions, total: int) -> Iterator[Running]:
+def running(options: RunOptions, total: int | None) -> Iterator[Running]:
     """Where cases run and are kept: ``store``, ``jobs``, ``cluster`` and ``progress``.
 
     A store that was given as a path is open meanwhile; without a function

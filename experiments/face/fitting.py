@@ -1,8 +1,8 @@
-"""``accelarray.fit``: every combination of axes of parallelism that fits, the fastest first."""
+"""``accelarray.fit``: the fastest combinations of axes of parallelism and options, that fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,15 +15,17 @@ from experiments.progress import working
 from experiments.results.error_band import ErrorBand, band_rows, banded, error_band
 from experiments.results.result import Result
 from experiments.studies.case import Case, plan_of
-from experiments.studies.fitting import (
-    VARIED,
-    Fit,
-    ranked,
-    row_of,
-    run_choice,
-    varied_of,
-    why_not,
+from experiments.studies.fits.asked import (
+    OBJECTIVES,
+    AtMost,
+    at_most_of,
+    batch_of_tokens,
+    best_of,
+    score,
 )
+from experiments.studies.fits.choices import VARIED, Choice, Choices, varied_of
+from experiments.studies.fits.fit import EVERY, Fit, differences, passed, row_of, run_choice
+from experiments.studies.options import parse_vary
 from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import aliased, duration
 from planners.errors import check_batch
@@ -32,37 +34,51 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from experiments.face.forms import ArrayLike, Changes, ExecutionLike, FitOptions, NetworkLike
-    from experiments.studies.case import Case
+    from experiments.face.forms import (
+        ArrayLike,
+        Changes,
+        ExecutionLike,
+        FitOptions,
+        NetworkLike,
+        Progress,
+    )
+    from experiments.studies.running.runner import Runner
 
 SHOWN = 15
-COLUMNS = ("dp", "tp", "cp", "pp", "vp", "ep", "micro_batch", "recompute", "update")
+COLUMNS = ("size", "micro_batch", "recompute", "update")
+ZERO = {"replicated": "0", "sharded": "1", "gradients": "2", "weights": "3"}
+"""Updates as stages of ZeRO, which tables have."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class FitResult(Result):
-    """Combinations of axes that fit in memory, the fastest first, and why others do not."""
+    """The fastest combinations of axes that fit in memory, in order, and why others do not."""
 
-    asked: Fit
-    every: int
-    """Legal combinations, those that were not simulated among them."""
+    asked: tuple[Choices, ...]
+    """One for each size of the array."""
+    objective: str
+    at_most: AtMost
+    counted: dict[str, int]
+    """Legal combinations, those that the first pass estimated, and those too large by it."""
     found: tuple[dict[str, Any], ...]
+    """A row for each that was simulated."""
     best: Case | None = None
-    """The fastest combination as a step; None where none fits."""
+    """The best combination as a step; None where none fits."""
 
     @property
     def fits(self) -> list[dict[str, Any]]:
-        """Combinations that fit, the fastest first."""
-        return ranked(self.found)
+        """Combinations that fit, the best first."""
+        fitting = [row for row in self.found if not row["reason"]]
+        return sorted(fitting, key=lambda row: score(row, self.objective))
 
     @property
     def others(self) -> list[dict[str, Any]]:
-        """Combinations that do not fit, each with its reason."""
+        """Combinations that the engine found not to fit, each with its reason."""
         return [row for row in self.found if row["reason"]]
 
     @property
     def error_band(self) -> ErrorBand | None:
-        """How far measured steps like the fastest are off; None where none is known."""
+        """How far measured steps like the best are off; None where none is known."""
         return error_band(self.best) if self.best else None
 
     def _banded(self) -> dict[str, Any] | None:
@@ -71,25 +87,29 @@ class FitResult(Result):
     @property
     def bound_s(self) -> float:
         """Of several kinds of devices, what no plan undercuts (seconds); else 0."""
-        several = len(self.asked.array.group.kinds) > 1
+        several = len(self.asked[0].array.group.kinds) > 1
         return least_of(self.best, 0.0)[0] if several and self.best else 0.0
 
     def title(self) -> str:
         """Network, array and batch."""
-        asked = self.asked
-        return f"{asked.network.name} on {asked.array.name}, batch {asked.batch}"
+        first = self.asked[0]
+        array = first.array.name if len(self.asked) == 1 else f"{len(self.asked)} arrays"
+        return f"{first.network.name} on {array}, batch {first.batch}"
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray fit --format json`` prints."""
-        asked = self.asked
+        first = self.asked[0]
         return {
-            "network": asked.network.name,
-            "array": asked.array.name,
-            "batch": asked.batch,
-            "execution": str(asked.execution),
-            "varied": list(asked.varied),
-            "combinations": self.every,
+            "network": first.network.name,
+            "array": first.array.name,
+            "batch": first.batch,
+            "execution": str(first.execution),
+            "varied": list(first.varied),
+            "objective": self.objective,
+            "combinations": self.counted["every"],
+            "estimated": self.counted["estimated"],
             "simulated": len(self.fits),
+            "first_pass_difference": differences(self.fits),
             "lower_bound_s": self.bound_s or None,
             "error_band": self._banded(),
             "fits": [aliased(row) for row in self.fits],
@@ -101,7 +121,7 @@ class FitResult(Result):
         return [aliased(row) for row in (*self.fits, *self.others)]
 
     def export(self, target: str) -> str:
-        """The fastest as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
+        """The best as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
         from experiments.files.export import exported
 
         if self.best is None:
@@ -109,70 +129,96 @@ class FitResult(Result):
         return exported(self.best, plan_of(self.best), target)
 
     def plot(self) -> Figure:
-        """Step time against memory of the combinations that fit."""
-        return plot_fit(self.fits, self.title(), self.asked.capacity_bytes)
+        """Rate against memory of the combinations that were simulated, with the Pareto front."""
+        first = self.asked[0]
+        return plot_fit(self.fits, self.title(), first.capacity_bytes)
 
-    def _counted(self) -> str:
+    def _counts(self) -> Iterator[str]:
         """How many combinations there are, and what became of them."""
-        counts, left = why_not(self.found), self.every - len(self.found)
-        became = {
-            "simulated": len(self.fits),
-            **counts,
-            "left out (their weights alone do not fit, smaller micro-batches do not, or less "
-            "recomputation fits)": left,
-        }
-        said = [f"{number:,} {words}" for words, number in became.items() if number]
-        more = len(self.fits) - SHOWN
-        rest = f" The table has the fastest {SHOWN}; --format json has all." if more > 0 else ""
-        many = f"{self.every:,} combination{'s' * (self.every != 1)}"
-        return f"{many}: {', '.join(said)}.{rest}"
+        every, estimated = self.counted["every"], self.counted["estimated"]
+        yield (
+            f"{every:,} combination{'s' * (every != 1)}; the first pass estimated {estimated:,} "
+            f"({self.counted['too_large']:,} do not fit) and left out what cannot be faster."
+        )
+        over = len(self.others)
+        more = f", and found {over} that {'do' if over > 1 else 'does'} not fit" if over else ""
+        rest = len(self.fits) - SHOWN
+        shown = f" The table has the best {SHOWN}; --format json has all." if rest > 0 else ""
+        yield f"The engine simulated {len(self.fits)}{more}.{shown}"
+        if off := differences(self.fits):
+            yield (
+                f"First pass and engine differ by {off['median']:.1%} in the median, "
+                f"{off['largest']:.1%} at most."
+            )
 
     def tables(self) -> list[Table | str]:
-        """The fastest, and how many there were in all."""
+        """The best, and how many there were in all."""
         from rich.table import Table
 
-        best, bound_s = self.fits, self.bound_s
-        said = [self._counted()]
+        best, bound_s, said = self.fits, self.bound_s, [*self._counts()]
         if not best:
-            return [self.title(), *said]
-        names = ("plan", *COLUMNS[-3:]) if bound_s else COLUMNS
+            return [self.title(), *said, *sorted({row["reason"] for row in self.others})[:1]]
+        said.append(f"The best again: {_flags(best[0])}")
         if bound_s:
-            best = [row | {"plan": _flags(row)} for row in best]
             more = best[0]["iteration_s"] / bound_s - 1
             said.append(
                 f"No plan takes less than {duration(bound_s)}: the step's work, spread over "
                 f"all devices without loss. The fastest takes {more:.1%} more."
             )
-        kept = [name for name in names if name == "plan" or len({row[name] for row in best}) > 1]
+        shown = best[:SHOWN]
+        kept = [name for name in COLUMNS if len({row[name] for row in shown}) > 1]
         table = Table(title=self.title())
         tokens = best[0]["tokens_per_s_each"] is not None
         rate = "tokens/s per device" if tokens else "samples/s"
-        for name in (*kept, "step time", rate, "MFU", "GiB"):
-            table.add_column(name.replace("_", " "), justify="left" if name == "plan" else "right")
-        for row in best[:SHOWN]:
-            cells = [
-                f"{row[name]}" + ("+sp" if name == "tp" and row["sp"] else "") for name in kept
-            ]
+        spent = {"cost": "$ per 10^12 tokens", "energy": "J per 10^12 tokens"}
+        spent = {key: title for key, title in spent.items() if key == self.objective}
+        table.add_column("plan")
+        for name in (*kept, "step time", rate, "MFU", "GiB", *spent.values()):
+            short = len(name) < 13
+            title = {"update": "ZeRO"}.get(name, name.replace("_", " "))
+            table.add_column(title, justify="right", no_wrap=short)
+        for row in shown:
             table.add_row(
-                *cells,
+                _plan(row),
+                *(ZERO.get(row[name], f"{row[name]}") for name in kept),
                 duration(row["iteration_s"]),
                 readable(row["tokens_per_s_each" if tokens else "samples_per_s"]),
                 f"{row['share_of_peak']:.1%}",
                 f"{row['peak_memory_bytes'] / 2**30:.1f}",
+                *(readable(row[OBJECTIVES[key][0]]) for key in spent),
             )
         bands = band_rows(self._banded())
-        band = [f"{name.capitalize()} of the fastest: {words}." for name, words in bands]
+        band = [f"{name.capitalize()} of the best: {words}." for name, words in bands]
         return [table, *band, *said]
 
 
+def _plan(row: dict[str, Any]) -> str:
+    """Axes, or stages on kinds of devices, and what of stages is not as usual."""
+    if hw := row["stage_hw"]:
+        return f"{hw} with {row['stage_layers']} layers{', sp' if row['sp'] else ''}"
+    names = ("dp", "tp", "cp", "pp", "vp", "ep")
+    said = [f"{name}={row[name]}" for name in names if row[name] > 1] + ["sp"] * row["sp"]
+    found: str = ",".join(said) or "dp=1"
+    if row["stage_layers"]:
+        counts = row["stage_layers"].split(";")
+        found += f", {counts[0]} layers first, {counts[-1]} last"
+    return f"{found}, zero-bubble" if row["schedule"] == "zero-bubble" else found
+
+
 def _flags(row: dict[str, Any]) -> str:
-    """A combination's axes, or its stages, as options."""
+    """All of a combination as options."""
+    usual = {"recompute": "none", "update": "replicated", "stage_layers": "", "stage_hw": ""}
+    axes = ["sp"] if row["stage_hw"] and row["sp"] else []
     if not row["stage_hw"]:
-        names = ("dp", "tp", "cp", "pp", "vp", "ep")
-        said = [f"{name}={row[name]}" for name in names if row[name] > 1] + ["sp"] * row["sp"]
-        return f"--parallel {','.join(said) or 'dp=1'}"
-    axes = " --parallel sp" * row["sp"]
-    return f'--stage-hw "{row["stage_hw"]}" --stage-layers "{row["stage_layers"]}"{axes}'
+        axes = [_plan(row | {"stage_layers": "", "schedule": ""})]
+    said = [f"--parallel {one}" for one in axes] + [f"--micro-batch {row['micro_batch']}"]
+    for name, none in usual.items():
+        if row[name] != none:
+            flag, value = f"--{name.replace('_', '-')}", row[name]
+            said.append(f"--zero {ZERO[value]}" if value in ZERO else f'{flag} "{value}"')
+    if row["schedule"] == "zero-bubble":
+        said.append("--schedule zero-bubble")
+    return " ".join(said)
 
 
 @explicit()
@@ -183,36 +229,83 @@ def fit(
     execution: ExecutionLike | None = None,
     *,
     axes: str | Iterable[str] | None = None,
+    best: str | int | None = None,
+    at_most: str | None = None,
+    tokens_per_step: int | None = None,
+    objective: str = "time",
+    vary: str | None = None,
     set: Changes = (),  # noqa: A002
     **options: Unpack[FitOptions],
 ) -> FitResult:
-    """Simulate every combination of axes of parallelism that fits in memory.
+    """Rank all combinations of axes and options in closed form, and simulate the best.
 
     Raises NetworkError, SpecError or UsageError.
     """
-    place = array_of(array, changed(set, options))
-    model = execution_of(execution, options, place)
-    if model.model != "deployed":
-        raise UsageError(
-            "fit: the published model has no memory; take --execution deployed, or an array that "
-            "is for it, as --array h100-cluster (see: list arrays)"
-        )
+    if objective not in OBJECTIVES:
+        raise UsageError(f"--objective {objective}: one of {', '.join(OBJECTIVES)}")
+    limits, most = at_most_of(at_most), best_of(best)
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     varied = VARIED if texts is None else varied_of(texts)
-    size = BATCH if batch is None else batch_of(batch)
-    check_batch(size)
-    asked = Fit(network_of(network, transforms_of(options), place), place, size, model, varied)
-    cases, expected, every = asked.cases(), asked.expected(), list(asked.choices())
-    found = {}
-    with running(options, len(expected)) as (runner, progress, _):
-        for done in runner.run(cases, asked.after, run_choice, asked.passes, expected):
-            found[done.name] = row_of(done.name, asked.case(done.name), done.outputs)
-            label = f"{done.name.axes}, micro-batch {done.name.micro_batch}"
-            if done.name in expected:
-                progress(label)
-            else:
-                working(progress, label)
-    rows = [found[choice] for choice in every if choice in found]  # whichever ended first
-    fitting = [choice for choice in found if found[choice]["iteration_s"]]
-    best = min(fitting, key=lambda choice: found[choice]["iteration_s"], default=None)
-    return FitResult(asked, len(every), tuple(rows), asked.case(best) if best else None)
+    every, rows, asked = list[Any](), list[dict[str, Any]](), list[Choices]()
+    cases = list[Case]()
+    for label, changes in _sizes(vary, changed(set, options)):
+        place = array_of(array, changes)
+        model = execution_of(execution, options, place)
+        if model.model != "deployed":
+            raise UsageError(
+                "fit: the published model has no memory; take --execution deployed, or an array "
+                "that is for it, as --array h100-cluster (see: list arrays)"
+            )
+        given = network_of(network, transforms_of(options), place)
+        size = BATCH if batch is None else batch_of(batch)
+        if tokens_per_step is not None:
+            if batch is not None:
+                raise UsageError("--batch and --tokens-per-step: say one of the two")
+            size = batch_of_tokens(given, tokens_per_step)
+        check_batch(size)
+        choices = Choices(given, place, size, model, varied)
+        with running(options, None if most == EVERY else most) as (runner, progress, _):
+            found, ran = _simulated(runner, choices, limits, most, progress)
+        every.append(found.passed)
+        asked.append(choices)
+        rows += [row | {"size": label} for row in ran.values()]
+        cases += [choices.case(choice) for choice in ran]
+    counted = {
+        name: sum(getattr(one, name) for one in every)
+        for name in ("every", "estimated", "too_large")
+    }
+    result = FitResult(tuple(asked), objective, limits, counted, tuple(rows))
+    if not result.fits:
+        return result
+    at = rows.index(result.fits[0])
+    return FitResult(tuple(asked), objective, limits, counted, tuple(rows), cases[at])
+
+
+def _sizes(vary: str | None, changes: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each size of the array, and the changes of its spec."""
+    if not vary:
+        yield "", [*changes]
+        return
+    axis = parse_vary(vary)
+    for value in axis.values:
+        yield f"{axis.key}={value.label}", [*changes, f"{axis.key}={value.label}"]
+
+
+def _simulated(
+    runner: Runner, choices: Choices, limits: AtMost, most: int, progress: Progress
+) -> tuple[Fit, dict[Choice, dict[str, Any]]]:
+    """The first pass, and a row for each combination that the engine ran."""
+    reserve = choices.execution.memory_reserve
+    whole = choices.capacity_bytes / (1 - reserve)
+    working(progress, "first pass")
+    fit = Fit(choices, passed(runner, choices, most, limits.room_bytes(whole, reserve)), most)
+    rows: dict[Choice, dict[str, Any]] = {}
+    for wave in (fit.cases, lambda: fit.unsure(rows)):
+        for done in runner.run(wave(), fit.after, run_choice):
+            case, estimate = choices.case(done.name), fit.passed.fitting.get(done.name)
+            row = row_of(done.name, case, done.outputs, estimate)
+            if not row["reason"] and (why := limits.broken(row, whole)):
+                row |= {"reason": why}
+            rows[done.name] = row
+            progress(f"{done.name.axes}, micro-batch {done.name.micro_batch}")
+    return fit, rows

@@ -8,9 +8,25 @@ COMMANDS = (
     shown(
         "fit.axes",
         "A1,A2",
-        "what to vary: tp, sp, pp, ep, micro-batch, recompute, cp, vp, zero; dp is what is left",
-        default="the first six",
+        "what to vary: tp, sp, pp, vp, cp, ep, micro-batch, recompute, zero, schedule, layers",
+        default="all of them; dp is what is left",
     ),
+    option(
+        "fit.best",
+        "N|all",
+        "combinations that the engine simulates, of those that the first pass ranks best",
+        default="20",
+    ),
+    option("fit.at_most", "LIMITS", "limits of a combination: memory=0.94 (share), time=2s"),
+    option("fit.tokens_per_step", "N", "tokens of a step, in place of --batch", kind="int"),
+    option(
+        "fit.objective",
+        "time|tokens|cost|energy",
+        "what to rank by: step time, tokens/s per device, dollars or joules per token",
+        value="time",
+        kind="choice",
+    ),
+    option("fit.vary", "KEY=V1,V2", "several sizes of the array at once, as nodes=16,32,64"),
     option("run.tokens", "N", "tokens of a whole run: its steps, days, dollars", kind="float"),
     option(
         "simulate.spread",

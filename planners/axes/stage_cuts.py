@@ -65,7 +65,7 @@ def blocks_of(graph: Graph) -> Blocks:
     """
     cuts = single_crossings(graph)
     ends = [*cuts[1:], len(graph)]
-    signs = [_signature(graph, *stretch) for stretch in zip(cuts, ends, strict=True)]
+    signs = [signature(graph, *stretch) for stretch in zip(cuts, ends, strict=True)]
     best, most = range(0), 0
     for period in range(1, len(signs) // 2 + 1):
         run = 0
@@ -110,7 +110,7 @@ def single_crossings(graph: Graph) -> list[int]:
     return found
 
 
-def _signature(graph: Graph, first: int, end: int) -> Hashable:
+def signature(graph: Graph, first: int, end: int) -> Hashable:
     """Nodes by their sizes and by who of them reads whom; what comes from before is one."""
     return tuple(
         replace(

@@ -102,11 +102,23 @@ class Runner:
                     everything |= more
                     waiting.extendleft(reversed(list(more)))
 
+    @property
+    def processes(self) -> int:
+        """How many processes there may be on this machine."""
+        return self.jobs or os.cpu_count() or 1
+
+    def spread(
+        self, function: Callable[[Any], Any], parts: Mapping[K, Any]
+    ) -> Iterator[tuple[K, Any]]:
+        """Results of other work than cases, on this machine; nothing is kept."""
+        with on_cores(self.processes) as spread:
+            yield from spread(function, parts)
+
     def _workers(self, cases: Mapping[K, Case]) -> AbstractContextManager[Spread]:
         """Who runs cases: a cluster, processes, or this one where others save too little."""
         if self.cluster:
             return on_cluster(self.cluster)
-        jobs = self.jobs or os.cpu_count() or 1
+        jobs = self.processes
         saved_s = together(cases.values()).seconds * (1 - 1 / jobs)
         if jobs == 1 or (self.jobs is None and saved_s <= WORKERS_S):
             return nullcontext(here)
@@ -114,7 +126,7 @@ class Runner:
 
     def _forewarn(self, cases: Mapping[K, Case]) -> None:
         """Tell of a long or large run, but for what the store has already; UsageError for none."""
-        jobs = self.jobs or os.cpu_count() or 1
+        jobs = self.processes
         refused = {n: why for n, case in cases.items() if (why := self._too_large(case))}
         if not refused and forewarning(cases.values(), jobs) is None:
             return

@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -64,36 +65,54 @@ class Layout:
 
 
 class Estimate(NamedTuple):
-    """Seconds of a step, and bytes on the fullest device."""
+    """Seconds of a step, and bytes on the fullest device, of which some are held all the time."""
 
     seconds: float
     peak_bytes: float
+    held_bytes: float
+
+
+class Tied(NamedTuple):
+    """A piece whose weights another one uses too: the share of its weights that does so."""
+
+    owner: int
+    user: int
+    share: float
 
 
 class Table:
     """Pieces of a split as matrices, by piece and field."""
 
-    def __init__(self, alone: Sequence[Piece], added: Sequence[Piece]) -> None:
-        self.alone, self.added = np.array(alone), np.array(added)
-        none = np.zeros(self.added.shape[1])
-        self._before = np.vstack([none, np.cumsum(self.added, axis=0)])
-        self._known: dict[tuple[int, int], Piece] = {}
-
-    @property
-    def seconds(self) -> float:
+    def __init__(self, alone: Sequence[Piece], added: Sequence[Piece], tied: Tied | None) -> None:
+        self.alone, self.added, self._tied = np.array(alone), np.array(added), tied
+        self._known: dict[tuple[int, int, int], Piece] = {}
+        self.seconds = float(self.added[:, :2].sum())
         """Of a micro-batch through all pieces."""
-        return float(self._before[-1, :2].sum())
 
-    def stage(self, first: int, end: int) -> Piece:
-        """A stage: times with what is exchanged at its entry, memory as it is by itself."""
-        if (first, end) not in self._known:
-            times = self._before[end] - self._before[first]
-            held = times + self.alone[first] - self.added[first]
-            passing = np.append(self.alone[first, -1], self.added[first + 1 : end, -1])
-            freed = self._before[end, 9] - self._before[first + 1 : end + 1, 9]  # kept behind it
-            found = [*times[:6].tolist(), *held[6:11].tolist(), float((passing - freed).max())]
-            self._known[first, end] = Piece(*found)
-        return self._known[first, end]
+    def stage(self, first: int, end: int, again: tuple[int, int, Table] | None = None) -> Piece:
+        """A stage: times with what is exchanged at its entry, memory as it is by itself.
+
+        Some pieces may compute forward ``again``: from a number to another, as in a table.
+        """
+        key = first, end, again[1] if again else 0
+        if key not in self._known:
+            added, alone = self.added[first:end].copy(), self.alone[first]
+            if again is not None:
+                begin, middle, table = again
+                added[begin - first : middle - first] = table.added[begin:middle]
+                alone = table.alone[first] if begin == first < middle else alone
+            times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
+            if self._tied and first <= self._tied.owner and self._tied.user < end:
+                of = self._tied.share * self.alone[self._tied.owner]
+                times[3] -= of[3] - of[4]
+                held[6:9] -= of[6:9]
+                held[10] -= of[10]
+            passing = np.append(alone[11], added[1:, 11])
+            passing -= np.append(np.cumsum(added[:0:-1, 9])[::-1], 0.0)  # what pieces behind kept
+            made = np.cumsum(np.append(alone[10], added[1:, 10])[::-1])[::-1]
+            most = float(passing.max()), float((passing + made).max())
+            self._known[key] = Piece(*times[:6].tolist(), *held[6:11].tolist(), *most)
+        return self._known[key]
 
 
 class FirstPass:
@@ -106,11 +125,14 @@ class FirstPass:
         self._tables: dict[tuple[Axes, int, str], Table] = {}
         self._usual: dict[int, tuple[int, ...]] = {}
 
-    def estimate(self, layout: Layout) -> Estimate:
-        """Raises PlanError for a layout without a formula, or that does not fit the network."""
+    def estimate(self, layout: Layout, room_bytes: float = inf) -> Estimate:
+        """Time and memory; infinite time of what does not fit in ``room_bytes``.
+
+        Raises PlanError for a layout without a formula, or that does not fit the network.
+        """
         if layout.usual_schedule not in ("1f1b", "interleaved", "gpipe", "zero-bubble"):
             raise PlanError(f"schedule {layout.usual_schedule!r} has no closed form")
-        return _Step(self, layout, self._cuts(layout)).estimate()
+        return _Step(self, layout, self._cuts(layout)).estimate(room_bytes)
 
     def _cuts(self, layout: Layout) -> tuple[int, ...]:
         """The first piece of each stage, and the end."""
@@ -128,6 +150,10 @@ class FirstPass:
     def _numbers(self) -> dict[int, int]:
         return {node: number for number, node in enumerate(self._pieces.begins)}
 
+    def micro_batches(self, layout: Layout) -> int:
+        """Of each replica."""
+        return self.batch // (layout.axes.dp * layout.micro_batch)
+
     def table(self, axes: Axes, micro_batch: int, recompute: str) -> Table:
         """The pieces of a split; of several kinds of devices the slowest one's."""
         split = replace(axes, dp=axes.ep_of_dp, pp=1, vp=1)
@@ -136,7 +162,8 @@ class FirstPass:
             first, found = 0, list[Table]()
             for _, count in self.array.group.kinds:
                 at = min(first, self.array.group.size - split.dp * split.tp * split.cp)
-                found.append(Table(*self._pieces.measured(split, micro_batch, at, recompute)))
+                of = self._pieces.measured(split, micro_batch, at, recompute)
+                found.append(Table(*of, self._tied))
                 first += count
             self._tables[key] = max(found, key=lambda one: one.seconds)
         return self._tables[key]
@@ -158,6 +185,15 @@ class FirstPass:
             for piece in range(one.source + 1, one.target + 1):
                 found[piece] += one.tensor.elements * self.array.group.arithmetic.activation_bytes
         return found
+
+    @cached_property
+    def _tied(self) -> Tied | None:
+        if not (ties := self._pieces.cut.ties):
+            return None
+        one = ties[0]
+        whole = self._pieces.cut.networks[one.source].parameters
+        share = self.tied_bytes / (whole * self.array.group.arithmetic.gradient_bytes)
+        return Tied(one.source, one.target, share)
 
     @cached_property
     def tied_bytes(self) -> float:
@@ -182,37 +218,54 @@ class _Step:
 
     def __init__(self, of: FirstPass, layout: Layout, cuts: tuple[int, ...]) -> None:
         self._of, self._layout, self._axes, self._cuts = of, layout, layout.axes, cuts
-        self._many = of.batch // (layout.axes.dp * layout.micro_batch)
+        self._many = of.micro_batches(layout)
         self._parts = IN_PARTS.get(Update(layout.update), 0) if layout.update else 0
         self._ways = layout.axes.dp * layout.axes.cp
         self._stages = [self._stage(*ends) for ends in pairwise(cuts)]
 
-    def estimate(self) -> Estimate:
-        """Its time and memory."""
-        return Estimate(self._seconds(), max(map(self._held, range(self._axes.pp))))
+    def estimate(self, room_bytes: float) -> Estimate:
+        """Its time, where it fits, and memory."""
+        held = [self._held(place) for place in self._places]
+        peaks = [
+            each + self._passing(place) for each, place in zip(held, self._places, strict=True)
+        ]
+        most = max(peaks)
+        return Estimate(self._seconds() if most <= room_bytes else inf, most, max(held))
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """The first of those places that are alike: it holds most, and is the last to be done."""
+        p = self._axes.pp
+        ids = (tuple(map(id, self._stages[place::p])) for place in range(p))
+        found: dict[tuple[int, ...], int] = {}
+        for place, key in enumerate(ids):
+            found.setdefault(key, place)
+        return sorted({*found.values(), p - 1})
+
+    @cached_property
+    def _tables(self) -> list[Table]:
+        """Of the pieces as they are, and where only some compute forward again, of those."""
+        mode, of = self._layout.recompute, (self._axes, self._layout.micro_batch)
+        return [
+            self._of.table(*of, one) for one in (["none", "full"] if mode.isdecimal() else [mode])
+        ]
 
     def _stage(self, first: int, end: int) -> Piece:
         """A stage of pieces; where so many blocks are computed again, its first ones."""
-        mode, of = self._layout.recompute, (self._axes, self._layout.micro_batch)
-        if not mode.isdecimal():
-            return self._of.table(*of, mode).stage(first, end)
-        kept, again = (self._of.table(*of, one) for one in ("none", "full"))
+        kept, *again = self._tables
+        if not again:
+            return kept.stage(first, end)
         begin = max(first, self._of.blocks[0])
-        middle = min(begin + int(mode), end, self._of.blocks[1])
-        found = np.array(kept.stage(first, end))
-        if middle > begin:
-            found += (again.added[begin:middle] - kept.added[begin:middle]).sum(axis=0)
-            found[-1] = max(kept.stage(first, end).passing, again.stage(begin, middle).passing)
-        return Piece(*found.tolist())
+        most = min(begin + int(self._layout.recompute), end, self._of.blocks[1])
+        return kept.stage(first, end, (begin, max(most, begin), again[0]))
 
     def _seconds(self) -> float:
         forward_s = [one.forward_s for one in self._stages]
         backward_s = [one.backward_s for one in self._stages]
         start_s = self._gathered(forward_s, backward_s) if self._parts else 0.0
+        samples, crossings = self._layout.micro_batch, self._of.crossings
         sent_s = [
-            self._of.exchanges.handed_s(
-                self._axes, k % self._axes.pp, self._layout.micro_batch * self._of.crossings[first]
-            )
+            self._of.exchanges.handed_s(self._axes, k % self._axes.pp, samples * crossings[first])
             for k, first in enumerate(self._cuts[1:-1])
         ]
         if not self._of.execution.overlap:  # devices wait for what they send
@@ -221,10 +274,8 @@ class _Step:
                 backward_s[k + 1] += each_s
         sent_s.append(0.0)
         path_s = self._passed_s(forward_s, backward_s, sent_s)
-        early_s, last_s = 0.0, 0.0
-        for place in range(self._axes.pp):
-            last_s = max(last_s, self._behind_s(place) - early_s)
-            early_s += backward_s[place] + sent_s[place]
+        early_s = [0.0, *accumulate(map(sum, zip(backward_s, sent_s, strict=True)))]
+        last_s = max(self._behind_s(place) - early_s[place] for place in self._places)
         return start_s + path_s + last_s
 
     def _passed_s(
@@ -327,16 +378,20 @@ class _Step:
         return left_s
 
     def _held(self, place: int) -> float:
-        """Bytes on a device of a place at the peak."""
-        stages = self._stages[place :: self._axes.pp]
-        held = max(one.passing for one in stages)
-        for one in stages:
-            part = self._part(one)
-            for number, size in enumerate((one.state, one.gradients, one.weights)):
-                held += size * (part if number < self._parts else 1.0)
+        """Bytes on a device of a place that are held all the time."""
+        held = 0.0
+        for one in self._stages[place :: self._axes.pp]:
+            sizes, part = (one.state, one.gradients, one.weights), self._part(one)
+            held += sum(sizes[self._parts :]) + part * sum(sizes[: self._parts])
             if self._many > 1:
                 held += one.sums * (part if self._parts > 1 else 1.0)
-        return held + sum(stages[chunk].kept for chunk in self._in_flight(place))
+        return held
+
+    def _passing(self, place: int) -> float:
+        """The most beside that: what micro-batches keep, and what a pass needs."""
+        stages = self._stages[place :: self._axes.pp]
+        kept = sum(stages[chunk].kept for chunk in self._in_flight(place))
+        return kept + max(one.passing if self._many > 1 else one.beginning for one in stages)
 
     def _in_flight(self, place: int) -> list[int]:
         """Micro-batches that a place keeps at the most, each as the stage there that has it."""

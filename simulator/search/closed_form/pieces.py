@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hardware import Array
 from planners import Axes, planned_by_axes
 from planners.axes.node_types import experts
-from planners.axes.stage_cuts import blocks_of, single_crossings
+from planners.axes.stage_cuts import blocks_of, signature, single_crossings
 from planners.order import Kind, Phase
 from planners.pipeline.staging import cut_into
 from simulator.engine.operations import Task, Worker
@@ -27,7 +27,6 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.step.training_step import training_step
 from workloads import Cut, Graph, Network, partition_graph
-from workloads.network import unnamed
 
 
 class Piece(NamedTuple):
@@ -36,7 +35,8 @@ class Piece(NamedTuple):
     ``backward_s`` includes what is computed again, and ``gradient_s``: products for gradients of
     weights. ``state``, ``gradients`` and ``weights`` are held during the whole step, and ``kept``
     from the forward to the backward pass. ``passing`` is the temporary memory of a pass. ``sums``
-    hold accumulated gradients, from the second micro-batch on. Of the update, ``launch_s`` do not
+    are gradients that the first backward pass makes, which needs ``beginning`` with what it has
+    made so far, and to which others add. Of the update, ``launch_s`` do not
     depend on how many weights there are, and ``experts_s`` are for experts' weights.
     """
 
@@ -52,6 +52,7 @@ class Piece(NamedTuple):
     kept: float
     sums: float
     passing: float
+    beginning: float
 
     @property
     def seconds(self) -> float:
@@ -85,19 +86,21 @@ class Pieces:
         """
         odd = cut_into(self.network, (0, *self.begins[1::2]))
         even = cut_into(self.network, self.begins[::2])
+        ends, graph = (*self.begins, len(self.cut.graph)), self.cut.graph
         runs: dict[Hashable, int] = {}
         networks: list[Network] = []
 
-        def number(network: Network) -> int:
-            at = runs.setdefault(unnamed(network), len(networks))
+        def number(network: Network, first: int, many: int) -> int:
+            key = signature(graph, ends[first], ends[first + many])
+            at = runs.setdefault(key, len(networks))
             if at == len(networks):
                 networks.append(network)
             return at
 
-        alone = [number(one) for one in self.cut.networks]
+        alone = [number(one, k, 1) for k, one in enumerate(self.cut.networks)]
         pairs = [
-            number((odd if before % 2 else even).networks[before // 2 + before % 2])
-            for before in range(len(alone) - 1)
+            number((odd if k % 2 else even).networks[k // 2 + k % 2], k, 2)
+            for k in range(len(alone) - 1)
         ]
         return networks, alone, pairs
 
@@ -132,6 +135,7 @@ class Pieces:
         program = training_step(rules)
         worker = program.workers[0]
         kept, passing = _held(worker)
+        sums = sum(task.once for task in worker.template)
         forward_ps, backward_ps = _ends(run(program))
         updates = _of_phase(worker, Phase.UPDATE)
         state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
@@ -146,8 +150,9 @@ class Pieces:
             worker.gradient_bytes,
             worker.weight_bytes,
             kept,
-            sum(task.once for task in worker.template),
+            sums,
             passing,
+            passing + sums,
         )
 
     def tied_bytes(self, axes: Axes) -> float:
@@ -167,7 +172,7 @@ class Pieces:
 def _added(pair: Piece, before: Piece) -> Piece:
     """What the second piece of a pair adds; temporary memory is that of the pair."""
     apart = (both - one for both, one in zip(pair, before, strict=True))
-    return Piece(*apart)._replace(passing=pair.passing)
+    return Piece(*apart)._replace(passing=pair.passing, beginning=pair.beginning)
 
 
 def _ends(timeline: Timeline) -> tuple[int, int]:
@@ -199,11 +204,16 @@ def _of_experts(updates: Sequence[Task], graph: Graph) -> float:
 
 
 def _held(worker: Worker) -> tuple[float, float]:
-    """Bytes that are held when forward is over, and what is needed besides at the most."""
+    """Bytes that are held when forward is over, and what is needed besides at the most.
+
+    Sums of gradients do not count: they are held from pass to pass.
+    """
     level = most = kept = 0.0
     for task in worker.template:
-        most = max(most, level + task.held.most)
-        level += task.held.more
+        if task.operation.phase == Phase.UPDATE:
+            continue
+        most = max(most, level + task.held.most - task.once)
+        level += task.held.more - task.once
         if task.operation.phase == Phase.FORWARD:
             kept = level
     return kept, most - kept

@@ -1,0 +1,1 @@
+"""Which axes of parallelism, and options beside them, are fastest on an array."""

@@ -1,0 +1,102 @@
+"""What is asked of a fit beside a network and an array: limits, the aim, tokens of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from experiments.output import UsageError
+from experiments.studies.fits.fit import BEST, EVERY
+from hardware import parse_quantity
+from workloads import Network
+
+OBJECTIVES = {
+    "time": ("iteration_s", 1),
+    "tokens": ("tokens_per_s_each", -1),
+    "cost": ("usd_per_trillion_tokens", 1),
+    "energy": ("j_per_trillion_tokens", 1),
+}
+"""Of each aim the column, and whether little (1) or much (-1) of it is good."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """Limits: the share of a device's memory that a step may fill, and its seconds."""
+
+    memory: float = inf
+    time: float = inf
+
+    def room_bytes(self, capacity_bytes: float, reserved: float) -> float:
+        """What a step may fill of a device's memory, of which a share is reserved."""
+        return min(1 - reserved, self.memory) * capacity_bytes
+
+    def broken(self, row: Mapping[str, Any], capacity_bytes: float) -> str:
+        """Which limit a step breaks, in words; "" for none."""
+        share = (row["peak_memory_bytes"] or 0.0) / capacity_bytes
+        if share > self.memory:
+            return f"it fills {share:.1%} of the memory: more than --at-most memory={self.memory:g}"
+        if row["iteration_s"] > self.time:
+            return f"it takes {row['iteration_s']:.4g} s: more than --at-most time={self.time:g} s"
+        return ""
+
+
+def at_most_of(text: str | None) -> AtMost:
+    """Limits as "memory=0.94,time=2 s"; raises UsageError for others."""
+    found: dict[str, float] = {}
+    for part in (text or "").split(","):
+        key, equals, value = (each.strip() for each in part.partition("="))
+        if not part.strip():
+            continue
+        if key not in ("memory", "time") or not equals or key in found:
+            raise UsageError(f"--at-most {text}: write memory=0.94 or time=2s, each once")
+        try:
+            found[key] = float(value) if key == "memory" else parse_quantity(value, "s", 1e6)
+        except ValueError as error:
+            raise UsageError(f"--at-most {part.strip()}: {error}") from None
+        if key == "memory" and not 0 < found[key] <= 1:
+            raise UsageError(f"--at-most {part.strip()}: a share of the memory, from 0 to 1")
+    return AtMost(**found)
+
+
+def best_of(given: str | int | None) -> int:
+    """How many combinations the engine simulates. Raises UsageError for no number."""
+    if given is None:
+        return BEST
+    if str(given) == "all":
+        return EVERY
+    text = str(given)
+    if not (text.isascii() and text.isdigit() and len(text) < 7 and int(text) > 0):
+        raise UsageError(f'--best {given}: write how many the engine simulates, as 20, or "all"')
+    return int(text)
+
+
+def batch_of_tokens(network: Network, tokens: int) -> int:
+    """Samples of a step with so many tokens; raises UsageError where these are no whole samples."""
+    each = network.tokens
+    if each is None:
+        raise UsageError(
+            f"--tokens-per-step {tokens}: samples of {network.name!r} are no sequences of tokens; "
+            "say --batch"
+        )
+    if tokens < 1 or tokens % each:
+        raise UsageError(
+            f"--tokens-per-step {tokens}: a sample of {network.name!r} has {each:,} tokens; take a "
+            f"multiple, as {max(round(tokens / each), 1) * each}"
+        )
+    return tokens // each
+
+
+def score(row: Mapping[str, Any], objective: str) -> float:
+    """By what combinations are ordered, the best first; raises UsageError for what is unknown."""
+    column, sign = OBJECTIVES[objective]
+    if row[column] is None:
+        why = {
+            "tokens": "samples are no sequences of tokens",
+            "cost": "a device has no price, or samples are no sequences of tokens; say --price 2",
+            "energy": "a device has no power, or samples are no sequences of tokens; say "
+            '--set devices.0.power.busy="700 W" --set devices.0.power.idle="70 W"',
+        }
+        raise UsageError(f"--objective {objective}: {why[objective]}")
+    return float(sign * row[column])

@@ -1,0 +1,327 @@
+"""All legal combinations of axes of parallelism and of options that go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise, product
+from math import gcd
+from typing import Any
+
+from experiments.output import UsageError
+from experiments.studies.case import Case
+from experiments.studies.options import with_options
+from hardware import Array
+from planners import AXES, Axes, Update
+from planners.axes.node_types import experts
+from planners.axes.stage_cuts import blocks_of, first_nodes
+from planners.axes.stage_devices import first_nodes_of
+from simulator import Execution
+from simulator.cost.number_bytes import number_bytes
+from simulator.search.closed_form.first_pass import Layout
+from simulator.search.updates import AUTO
+from workloads import Network, partition_graph
+from workloads.attention import attention_cores
+from workloads.cache import once_for_each
+
+SCHEDULES = ("", "zero-bubble")
+"""Of stages: the usual one (1f1b, or interleaved), and one that nobody's memory forbids."""
+MOST_MICRO_BATCH = 8
+"""Of stages; where there is one, a micro-batch may be all that a replica has."""
+VARIED = (
+    *("tp", "sp", "pp", "vp", "cp", "ep", "micro-batch"),
+    *("recompute", "update", "schedule", "layers"),
+)
+"""What is varied where nobody says; dp takes the devices that are left."""
+IN_PARTS = {
+    Update.SHARDED: ("state",),
+    Update.GRADIENTS: ("state", "gradients"),
+    Update.WEIGHTS: ("state", "gradients", "weights"),
+    AUTO: ("state",),
+}
+"""What those who have the same weights keep in parts, by update."""
+MOST = {"tp": 64, "pp": 64, "cp": 16, "vp": 8, "ep": 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One combination: axes, samples of a micro-batch in each of dp ways, and options.
+
+    ``layers`` are those of each stage (none: as many blocks in each as may be).
+    """
+
+    axes: Axes
+    micro_batch: int
+    recompute: str = "none"
+    update: str = ""
+    schedule: str = ""
+    layers: tuple[int, ...] = ()
+    stage_hw: str = ""
+    cuts: tuple[str, ...] = ()
+    """Of stages on devices of their own: where they are, and the layers that they begin with."""
+
+    def of(self, execution: Execution) -> Execution:
+        """The execution model with it; what does not fit in memory is not run."""
+        layers = "" if self.stage_hw else ";".join(map(str, self.layers))
+        words = {
+            "parallel": str(self.axes),
+            "micro_batch": str(self.micro_batch or ""),
+            "recompute": self.recompute,
+            "update": self.update,
+            "schedule": self.schedule,
+            "stage_layers": layers,
+            "stage_hw": self.stage_hw,
+            "cuts": ",".join(self.cuts),
+        }
+        asked = {key: text for key, text in words.items() if text not in ("", "none")}
+        if self.recompute == "none":
+            execution = replace(execution, recompute="none")
+        if self.update == Update.REPLICATED:  # as where nothing is said
+            del asked["update"]
+            execution = replace(execution, update="")
+        return replace(with_options(execution, asked), strict_memory=True)
+
+    def fields(self) -> dict[str, Any]:
+        """Its values, by name."""
+        names = ("dp", "tp", "sp", "cp", "pp", "vp", "ep")
+        each = {name: getattr(self.axes, name) for name in names}
+        if self.stage_hw:  # which says them
+            each |= {"dp": None, "tp": None}
+        return each | {
+            "stage_hw": self.stage_hw,
+            "stage_layers": ";".join(map(str, self.layers)),
+            "schedule": self.schedule or ("interleaved" if self.axes.vp > 1 else "1f1b"),
+            "micro_batch": self.micro_batch,
+            "recompute": self.recompute,
+            "update": self.update or str(Update.REPLICATED),
+        }
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A network on an array, and which axes and options are varied.
+
+    What ``execution`` says of recompute, update and schedule is not varied.
+    """
+
+    network: Network
+    array: Array
+    batch: int
+    execution: Execution
+    varied: tuple[str, ...] = VARIED
+
+    planner_name = AXES
+
+    def case(self, choice: Choice) -> Case:
+        """A combination as a step."""
+        axes = choice.axes
+        if not choice.stage_hw and axes.pp == 1 and choice.micro_batch == self.batch // axes.dp:
+            choice = replace(choice, micro_batch=0)  # a step without micro-batches
+        execution = choice.of(self.execution)
+        return Case(self.network, AXES, self.array, self.batch, execution=execution)
+
+    def layout(self, choice: Choice) -> Layout:
+        """A combination as the first pass takes it."""
+        update = Update.SHARDED if choice.update == AUTO else choice.update
+        schedule = choice.schedule or self._schedule
+        firsts = self._firsts(choice.layers) if choice.layers else ()
+        return Layout(
+            choice.axes, choice.micro_batch, choice.recompute, str(update), schedule, firsts
+        )
+
+    def splits(self) -> Iterator[Axes]:
+        """Axes tp, sp, cp and ep of every combination, the others 1; small ones first."""
+        ways = product(*(self._ways[name] for name in ("tp", "cp", "ep")))
+        for tp, cp, ep in sorted(ways, key=lambda one: (one[0] * one[1], *one)):
+            for sp in (True, False) if tp > 1 and "sp" in self.varied else (False,):
+                yield Axes(1, 1, tp, 1, ep, cp, sp)
+
+    def of(self, split: Axes) -> Iterator[Choice]:
+        """Every legal combination of a split whose weights fit into the devices' memory."""
+        for pp, vp in product(self._ways["pp"], self._ways["vp"]):
+            dp, rest = divmod(self._devices, split.tp * split.cp * pp)
+            legal = not rest and dp and not self.batch % dp and not dp % split.ep
+            if not legal or (vp > 1 and pp == 1) or pp * vp > max(self._blocks, 1):
+                continue
+            axes = replace(split, dp=dp, pp=pp, vp=vp)
+            again = self.recomputes(-(-self._blocks // (pp * vp)))
+            schedules = self._schedules(axes)
+            for size, how in product(self._micro_batches(axes), self._updates(axes)):
+                for schedule, layers in product(schedules, self._layers(pp * vp)):
+                    for mode in again:
+                        yield Choice(axes, size, mode, how, schedule, layers)
+
+    def choices(self) -> Iterator[Choice]:
+        """Every legal combination of powers of two."""
+        for split in self.splits():
+            yield from self.of(split)
+
+    def heavier(self, choice: Choice) -> Choice | None:
+        """The same with more computed again; None where nothing more can be."""
+        stages = choice.axes.pp * choice.axes.vp
+        modes = self.recomputes(-(-self._blocks // stages))
+        at = modes.index(choice.recompute) + 1 if choice.recompute in modes else len(modes)
+        return replace(choice, recompute=modes[at]) if at < len(modes) else None
+
+    @cached_property
+    def _devices(self) -> int:
+        return self.execution.planned(self.array).group.size
+
+    @cached_property
+    def _blocks(self) -> int:
+        return len(blocks_of(partition_graph(self.network)).firsts)
+
+    @cached_property
+    def _ways(self) -> Mapping[str, list[int]]:
+        """Powers of two that divide what an axis splits, or are no more than there are blocks."""
+        graph = partition_graph(self.network)
+        whole = {
+            "tp": gcd(*(node.groups for node in graph if node.computed)),
+            "ep": gcd(*(node.groups for node in graph if experts(node))),
+            "cp": gcd(*(node.out_area for node in graph if node.computed)),
+            "pp": self._blocks,
+            "vp": self._blocks,
+        }
+        found = {}
+        for name, many in whole.items():
+            powers = powers_to(min(MOST[name], many)) if name in self.varied and many else [1]
+            found[name] = [n for n in powers if name in ("pp", "vp") or n == 1 or not many % n]
+        return found
+
+    @property
+    def _schedule(self) -> str:
+        return self.execution.staging.schedule if self.execution.staging else ""
+
+    def _schedules(self, axes: Axes) -> tuple[str, ...]:
+        several = axes.pp > 1 and axes.vp == 1 and "schedule" in self.varied
+        return SCHEDULES if several and not self._schedule else ("",)
+
+    def recomputes(self, blocks: int) -> tuple[str, ...]:
+        """What may be computed again in stages of so many blocks, the least first."""
+        given = self.execution.recompute
+        if "recompute" not in self.varied or given != "none":
+            return (given,)
+        if not self._blocks:
+            return ("none",)
+        numbers = (str(many) for many in powers_to(blocks - 1)) if blocks > 1 else ()
+        return ("none", *(["selective"] if self._in_parts else []), *numbers, "full")
+
+    @cached_property
+    def _in_parts(self) -> bool:
+        """Whether some attention keeps its scores, which need not be kept (selective)."""
+        return any(len(core) > 1 for core in attention_cores(self.network))
+
+    def _micro_batches(self, axes: Axes) -> list[int]:
+        """Samples of a micro-batch in each of dp ways: powers of two that divide what it has.
+
+        Without stages all that it has, too. With several at a place the micro-batches go round.
+        """
+        share = self.batch // axes.dp
+        if "micro-batch" not in self.varied:
+            return [1]
+        sizes = [size for size in powers_to(share) if not share % size]
+        if axes.pp == 1:
+            return sorted({*sizes, share})
+        around = axes.pp if axes.vp > 1 else 1
+        return [size for size in sizes if size <= MOST_MICRO_BATCH and not share // size % around]
+
+    def _updates(self, axes: Axes) -> list[str]:
+        """How weights may be updated: as asked, or all ways; whole in stages, as these must be."""
+        if "update" not in self.varied or self.execution.update:
+            return [self.execution.update]
+        if axes.dp * axes.cp == 1:
+            return [str(Update.REPLICATED)]
+        return [str(one) for one in Update if one is not Update.WEIGHTS or axes.pp == 1]
+
+    def _layers(self, stages: int) -> list[tuple[int, ...]]:
+        """Blocks of each stage: the usual ones (none), and with fewer in the last, or both ends.
+
+        What the ends have less goes to those that have the fewest between them.
+        """
+        if stages < 2 or "layers" not in self.varied or stages > self._blocks:
+            return [()]
+        if stages not in self._uneven:
+            usual = self._usual(stages)
+            found: list[tuple[int, ...]] = [()]
+            for first, last in ((0, 1), (1, 1), (0, 2)):
+                counts = [usual[0] - first, *usual[1:-1], usual[-1] - last]
+                inner = range(1, stages - 1) or range(1)
+                for _ in range(first + last):
+                    counts[min(inner, key=counts.__getitem__)] += 1
+                if min(counts) > 0 and counts != usual and tuple(counts) not in found:
+                    found.append(tuple(counts))
+            self._uneven[stages] = found
+        return self._uneven[stages]
+
+    def _usual(self, stages: int) -> list[int]:
+        """Blocks of each stage, as planner "axes" cuts."""
+        graph = partition_graph(self.network)
+        weighted = {layer.name for layer in self.network.layers if layer.weighted}
+        ends = first_nodes(graph, stages, [node.name in weighted for node in graph])
+        blocks = blocks_of(graph).firsts
+        return [
+            sum(first <= node < end for node in blocks)
+            for first, end in pairwise((*ends, len(graph)))
+        ]
+
+    @cached_property
+    def _uneven(self) -> dict[int, list[tuple[int, ...]]]:
+        return {}
+
+    def _firsts(self, layers: tuple[int, ...]) -> tuple[int, ...]:
+        """The first node of stages of so many blocks."""
+        if layers not in self._begins:
+            graph = partition_graph(self.network)
+            self._begins[layers] = first_nodes_of(graph, layers, len(layers))
+        return self._begins[layers]
+
+    @cached_property
+    def _begins(self) -> dict[tuple[int, ...], tuple[int, ...]]:
+        return {}
+
+    @property
+    def capacity_bytes(self) -> float:
+        """HBM of the smallest device's core, without what is reserved."""
+        kinds = self.array.group.kinds
+        return (1 - self.execution.memory_reserve) * min(
+            device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds
+        )
+
+    def state_bytes(self, choice: Choice) -> float:
+        """What a device holds at least: its share of weights, gradients and optimizer's state.
+
+        Of what the devices that have the same weights keep in parts, a part.
+        """
+        each, axes, update = number_bytes(self.array.group.arithmetic), choice.axes, choice.update
+        held = {
+            "weights": each.weight,
+            "gradients": each.gradient,
+            "state": each.state - each.weight,
+        }
+        for what in IN_PARTS.get(update, ()):
+            held[what] /= axes.dp * axes.cp
+        return _parameters(self.network) * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
+
+
+@once_for_each
+def _parameters(network: Network) -> int:
+    return network.parameters
+
+
+def powers_to(most: int) -> list[int]:
+    """Powers of two, from 1 on, that are at most so many; 1 in any case."""
+    return [1 << k for k in range(max(most, 1).bit_length())]
+
+
+def varied_of(text: str) -> tuple[str, ...]:
+    """What is varied, as "tp,pp,cp"; raises UsageError for what is not known.
+
+    ``zero`` is another word for ``update``: stages 0 to 3 are its four ways.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    found = tuple(dict.fromkeys("update" if part == "zero" else part for part in parts))
+    for name in found:
+        if name not in VARIED:
+            raise UsageError(f"--axes {text}: no {name!r}; there are {', '.join(VARIED)}")
+    return found

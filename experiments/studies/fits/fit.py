@@ -1,0 +1,250 @@
+"""Which combinations the engine simulates: those that the first pass finds fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from experiments.notices import tell
+from experiments.output import UsageError
+from experiments.studies.case import Case
+from experiments.studies.fits.choices import Choice, Choices
+from experiments.studies.running.outputs import Outputs, run_case
+from experiments.studies.running.runner import Runner
+from experiments.studies.runs.cost import step_cost, step_energy
+from experiments.studies.step_numbers import throughput
+from planners import Axes, PlanError
+from planners.axes.stage_devices import with_stages
+from simulator import OutOfMemoryError
+from simulator.search.closed_form.first_pass import Estimate, FirstPass
+from simulator.search.closed_form.ranking import Ranking
+from simulator.search.kinds.over_kinds import Candidate, candidates
+from workloads import Network
+
+BEST = 20
+"""Combinations that the engine simulates, where nobody says how many."""
+EVERY = 1 << 40
+NEARLY = 1.02
+"""Estimates of memory that are so much too large are simulated: the engine tells."""
+MANY = 12
+"""Splits, from which several processes are worth their start."""
+KEPT = 3
+"""Estimates that are kept for each that is simulated: others follow those that do not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of a fit's splits, which one process estimates: each ``step``-th of cp and ep."""
+
+    network: Network
+    choices: Choices
+    most: int
+    room_bytes: float
+    first: int = 0
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPassed:
+    """How many combinations there are, and the fastest of them by the first pass."""
+
+    every: int
+    estimated: int
+    too_large: int
+    """Combinations that do not fit in memory, by their estimate."""
+    fitting: Mapping[Choice, Estimate]
+    """The fastest that fit, the fastest first."""
+    unknown: tuple[Choice, ...]
+    """Combinations without a closed form."""
+
+
+def first_pass(part: Part) -> FirstPassed:
+    """Estimates of the fastest combinations of some splits."""
+    asked = part.choices
+    array = asked.execution.planned(asked.array)
+    passing = FirstPass(part.network, array, asked.batch, asked.execution)
+    ranking, every, found = (
+        Ranking(passing, part.most, part.room_bytes),
+        0,
+        dict[Choice, Estimate](),
+    )
+    unknown, estimated = list[Choice](), 0
+    for split in asked.splits():
+        if (split.cp * split.ep).bit_length() % part.step != part.first:
+            continue
+        layouts = {}
+        for choice in asked.of(split):
+            every += 1
+            if asked.state_bytes(choice) <= part.room_bytes:
+                layouts[asked.layout(choice)] = choice
+        ranking.add(split, layouts)
+        estimated += len(ranking.fitting)
+        found |= {layouts[layout]: each for layout, each in ranking.fitting.items()}
+        unknown += [layouts[layout] for layout in ranking.unknown]
+        ranking.fitting.clear()
+        ranking.unknown.clear()
+        found = _fastest(found, part.most)
+    return FirstPassed(
+        every, estimated + ranking.too_large, ranking.too_large, found, tuple(unknown)
+    )
+
+
+def together(parts: Sequence[FirstPassed], most: int) -> FirstPassed:
+    """What several processes found."""
+    found = {choice: each for part in parts for choice, each in part.fitting.items()}
+    return FirstPassed(
+        sum(part.every for part in parts),
+        sum(part.estimated for part in parts),
+        sum(part.too_large for part in parts),
+        _fastest(found, most),
+        tuple(choice for part in parts for choice in part.unknown),
+    )
+
+
+def _fastest(found: Mapping[Choice, Estimate], most: int) -> dict[Choice, Estimate]:
+    ordered = sorted(found.items(), key=lambda one: (one[1].seconds, str(one[0])))
+    return dict(ordered[:most])
+
+
+def passed(runner: Runner, choices: Choices, most: int, room_bytes: float) -> FirstPassed:
+    """The first pass over all combinations, in several processes where there are many splits."""
+    jobs = runner.processes if len([*choices.splits()]) >= MANY else 1
+    part = Part(choices.network, choices, KEPT * most, NEARLY * room_bytes, 0, jobs)
+    parts = {first: replace(part, first=first) for first in range(jobs)}
+    found = dict(runner.spread(first_pass, parts)) if jobs > 1 else {0: first_pass(part)}
+    return together([found[first] for first in sorted(found)], KEPT * most)
+
+
+class Fit:
+    """Combinations in the order of the first pass, of which the engine simulates some.
+
+    ``most`` are simulated, and of several kinds of devices their likeliest stages.
+    """
+
+    def __init__(self, choices: Choices, passed: FirstPassed, most: int) -> None:
+        self.choices, self.passed, self._most = choices, passed, most
+        self._waiting = [*passed.fitting, *passed.unknown[: self._most]]
+        self._asked = set[Choice]()
+
+    def cases(self) -> dict[Choice, Case]:
+        """The fastest, and of several kinds of devices the likeliest stages."""
+        return self._next(self._most) | {one: self.choices.case(one) for one in self._staged}
+
+    def after(self, choice: Choice, outputs: Outputs) -> dict[Choice, Case]:
+        """Behind one that does not fit or cannot be: it with more computed again, and the next."""
+        if outputs["reason"] is None or choice.stage_hw:
+            return {}
+        heavier = self.choices.heavier(choice) if outputs["out_of_memory"] else None
+        if heavier in self._asked or heavier is None:
+            return self._next(1)
+        self._asked.add(heavier)
+        return {heavier: self.choices.case(heavier)}
+
+    def unsure(self, rows: Mapping[Choice, Mapping[str, Any]]) -> dict[Choice, Case]:
+        """Those that may be faster than the best: as far as an estimate was above the engine's."""
+        ratios = [
+            row["iteration_s"] / row["first_pass_s"]
+            for row in rows.values()
+            if row["iteration_s"] and row["first_pass_s"]
+        ]
+        if not ratios:
+            return {}
+        best_s = min(row["iteration_s"] for row in rows.values() if row["iteration_s"])
+        worth = [
+            one
+            for one in self._waiting
+            if one in self.passed.fitting
+            and self.passed.fitting[one].seconds * min(ratios) < best_s
+        ]
+        self._waiting = worth
+        return self._next(self._most)
+
+    def _next(self, many: int) -> dict[Choice, Case]:
+        taken, self._waiting = self._waiting[:many], self._waiting[many:]
+        new = [one for one in taken if one not in self._asked]
+        self._asked |= {*new}
+        return {one: self.choices.case(one) for one in new}
+
+    @cached_property
+    def _staged(self) -> list[Choice]:
+        """Stages on devices of each kind, where there are several."""
+        asked = self.choices
+        recompute = asked.recomputes(1) if "recompute" in asked.varied else ()
+        array, found = asked.execution.planned(asked.array), list[Candidate]()
+        if len(array.group.kinds) > 1:
+            try:
+                found = candidates(asked.network, array, asked.batch, asked.execution, recompute)
+            except PlanError as error:
+                tell(f"Stages over kinds of devices are left out: {error}")
+        return [
+            Choice(
+                with_stages(one.staging).parallel or Axes(),
+                one.micro_batch,
+                one.recompute,
+                asked.execution.update,
+                layers=one.layers,
+                stage_hw=one.stage_hw,
+                cuts=one.cuts,
+            )
+            for one in found
+        ]
+
+
+def run_choice(case: Case) -> Outputs:
+    """A combination's step; where it does not fit, or cannot be, the reason."""
+    try:
+        return run_case(case) | {"reason": None, "out_of_memory": False}
+    except (OutOfMemoryError, PlanError) as error:
+        full = isinstance(error, OutOfMemoryError)
+        return {"iteration_s": None, "reason": str(error), "out_of_memory": full, "memory": []}
+
+
+def row_of(
+    choice: Choice, case: Case, outputs: Outputs, estimate: Estimate | None = None
+) -> dict[str, Any]:
+    """A combination as a table has it; seconds and rates are None where it does not fit."""
+    seconds = outputs["iteration_s"]
+    found: dict[str, Any] = choice.fields() | {"iteration_s": seconds}
+    rates = None if seconds is None else throughput(case, seconds)
+    devices = case.execution.planned(case.array).group.size
+    tokens = rates.tokens_per_s if rates else None
+    return found | {
+        "devices": devices,
+        "first_pass_s": estimate.seconds if estimate else None,
+        "tokens_per_s": tokens,
+        "tokens_per_s_each": None if tokens is None else tokens / devices,
+        "samples_per_s": rates.samples_per_s if rates else None,
+        "share_of_peak": rates.share_of_peak if rates else None,
+        "peak_memory_bytes": max((one["peak_bytes"] for one in outputs["memory"]), default=None),
+        **_spent(case, outputs),
+        "reason": outputs["reason"],
+        "out_of_memory": outputs["out_of_memory"],
+    }
+
+
+def _spent(case: Case, outputs: Outputs) -> dict[str, float | None]:
+    """Dollars and joules of 10^12 tokens; None where nobody knows a price, or power."""
+    found: dict[str, float | None] = {
+        "usd_per_trillion_tokens": None,
+        "j_per_trillion_tokens": None,
+    }
+    if outputs["iteration_s"] is not None:
+        with suppress(UsageError):
+            found["usd_per_trillion_tokens"] = step_cost(case, outputs).usd_per_trillion_tokens
+        with suppress(UsageError):
+            found["j_per_trillion_tokens"] = step_energy(case, outputs).j_per_trillion_tokens
+    return found
+
+
+def differences(rows: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    """How far the first pass and the engine differ, as shares of the engine's time."""
+    off = [
+        abs(row["first_pass_s"] / row["iteration_s"] - 1)
+        for row in rows
+        if row["iteration_s"] and row["first_pass_s"]
+    ]
+    return {"median": median(off), "largest": max(off)} if off else None

@@ -1,0 +1,141 @@
+"""What the engine simulates of all combinations, and that nothing faster is left out."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import accelarray
+from experiments.output import UsageError
+from experiments.studies.fits.asked import at_most_of, batch_of_tokens, score
+from experiments.studies.fits.choices import Choice, Choices
+from experiments.studies.fits.fit import EVERY, FirstPassed, Fit, Part, first_pass, run_choice
+from planners import Axes
+from simulator import DEPLOYED
+from simulator.search.closed_form.first_pass import Estimate
+from tests.experiments.studies.fits.test_choices import array, asked
+from workloads import load_network
+
+SMALL = "gpt2:layers=4:seq=64"
+
+
+def on(sets: list[str], batch: int = 16, name: str = SMALL, **more: Any) -> Any:
+    more = {"axes": "tp,micro-batch,update"} | more
+    return accelarray.fit(name, "h100-cluster", batch, set=["nodes=1", *sets], jobs=1, **more)
+
+
+def test_the_best_of_all_is_found_by_simulating_few() -> None:
+    """Beside every combination, simulated; with HBM in which most do not fit."""
+    for hbm, batch in (("80 GiB", 16), ("600 MiB", 32)):
+        sets = [f'devices.0.hbm.capacity="{hbm}"', "devices.0.count=4"]
+        axes = "tp,pp,micro-batch,recompute"
+        every = on(sets, batch, axes=axes, best="all")
+        few = on(sets, batch, axes=axes, best=8)
+        assert len(every.fits) > 2 * len(few.fits)
+        assert few.fits[0]["iteration_s"] == every.fits[0]["iteration_s"]
+
+
+def test_all_that_fits_is_simulated_where_asked() -> None:
+    """What is left out would take longer: it computes more again than what fits."""
+    of = replace(asked(SMALL, ("tp", "pp", "recompute")), array=array(4, "500 MiB"))
+    part = Part(of.network, of, EVERY, 1.02 * of.capacity_bytes)
+    ranked = set(first_pass(part).fitting)
+    ran = {choice: run_choice(of.case(choice)) for choice in of.choices()}
+    fitting = {choice: one["iteration_s"] for choice, one in ran.items() if one["iteration_s"]}
+    assert 0 < len(fitting) < len(ran)
+    for choice, seconds in fitting.items():
+        alike = [c for c in ranked if (c.axes, c.micro_batch) == (choice.axes, choice.micro_batch)]
+        assert any(c in fitting and fitting[c] <= seconds for c in alike)
+
+
+def passed(*seconds: float) -> tuple[list[Choice], FirstPassed]:
+    choices = [Choice(Axes(8), 1 << k) for k in range(len(seconds))]
+    found = {c: Estimate(one, 0.0, 0.0) for c, one in zip(choices, seconds, strict=True)}
+    return choices, FirstPassed(len(found), len(found), 0, found, ())
+
+
+def test_behind_one_that_does_not_fit_comes_more_recomputation_and_the_next() -> None:
+    (first, second), found = passed(1.0, 2.0)
+    fit = Fit(asked(SMALL, ("pp", "recompute")), found, 1)
+    assert [*fit.cases()] == [first]
+    over = {"reason": "x", "out_of_memory": True}
+    assert [*fit.after(first, over)] == [replace(first, recompute="selective")]
+    assert [*fit.after(first, over)] == [second]
+    assert not fit.after(second, {"reason": None, "out_of_memory": False})
+
+
+def test_those_that_may_be_faster_are_simulated_too() -> None:
+    """The engine takes half of an estimate: what was estimated at 3 s may be faster than 1.7 s."""
+    (first, second, _), found = passed(2.0, 3.0, 5.0)
+    fit = Fit(asked(SMALL, ()), found, 1)
+    fit.cases()
+    assert [*fit.unsure({first: {"iteration_s": 2.1, "first_pass_s": 2.0}})] == []
+    fit = Fit(asked(SMALL, ()), found, 1)
+    fit.cases()
+    assert [*fit.unsure({first: {"iteration_s": 1.0, "first_pass_s": 2.0}})] == []
+    fit = Fit(asked(SMALL, ()), found, 1)
+    fit.cases()
+    rows = {first: {"iteration_s": 1.7, "first_pass_s": 2.0}, second: {"iteration_s": None}}
+    other = {"iteration_s": 1.8, "first_pass_s": 3.6}
+    assert [*fit.unsure(rows | {Choice(Axes(4, 2), 1): other})] == [second]
+
+
+def test_limits_are_kept_and_told() -> None:
+    free = on([], batch=64)
+    half = free.fits[0]["peak_memory_bytes"] / (80 * 2**30) / 2
+    found = on([], batch=64, at_most=f"memory={half:.4f}")
+    assert found.fits
+    assert all(row["peak_memory_bytes"] <= half * 80 * 2**30 for row in found.fits)
+    quick = on([], batch=64, at_most=f"time={free.fits[3]['iteration_s'] * 1000.001:.6f} ms")
+    assert [row["iteration_s"] for row in quick.fits[:1]] == [free.fits[0]["iteration_s"]]
+    assert any("more than --at-most time" in row["reason"] for row in quick.others)
+    for text in ("memory", "memory=2", "time=2", "speed=1", "memory=0.5,memory=0.4"):
+        with pytest.raises(UsageError, match="--at-most"):
+            at_most_of(text)
+
+
+def test_tokens_of_a_step_are_samples() -> None:
+    network = load_network(SMALL)
+    assert batch_of_tokens(network, 64 * 24) == 24
+    assert on([], None, tokens_per_step=64 * 24).asked[0].batch == 24  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="take a multiple, as 64"):
+        batch_of_tokens(network, 65)
+    with pytest.raises(UsageError, match="no sequences of tokens"):
+        batch_of_tokens(load_network("resnet50"), 64)
+    with pytest.raises(UsageError, match="say one of the two"):
+        on([], 16, tokens_per_step=64)
+
+
+def test_several_sizes_are_ranked_by_what_is_asked() -> None:
+    """More devices take less time, and give fewer tokens each."""
+    sizes = "devices.0.count=2,8"
+    fast = on([], 64, vary=sizes)
+    assert {row["devices"] for row in fast.fits} == {2, 8}
+    assert fast.fits[0]["devices"] == 8
+    each = on([], 64, vary=sizes, objective="tokens")
+    assert each.fits[0]["devices"] == 2
+    best = max(row["tokens_per_s_each"] for row in fast.fits)
+    assert each.fits[0]["tokens_per_s_each"] == best
+    for objective, column in (("cost", "usd"), ("energy", "j")):
+        found = on([], 64, vary=sizes, objective=objective, price=2).fits
+        spent = [row[f"{column}_per_trillion_tokens"] for row in found]
+        assert spent == sorted(spent)
+    assert found[0]["devices"] == 2
+    with pytest.raises(UsageError, match=r"--objective cost: .*say --price 2"):
+        score({"usd_per_trillion_tokens": None}, "cost")
+    with pytest.raises(UsageError, match="--objective speed"):
+        on([], objective="speed")
+    for best_of in (0, -1, "few"):
+        with pytest.raises(UsageError, match="--best"):
+            on([], best=best_of)
+
+
+def test_processes_find_the_same() -> None:
+    """The first pass in one process, and in three."""
+    of = Choices(load_network(SMALL), array(), 16, DEPLOYED)
+    room = of.capacity_bytes
+    whole = first_pass(Part(of.network, of, 5, room))
+    parts = [first_pass(Part(of.network, of, 5, room, first, 3)) for first in range(3)]
+    assert sum(part.every for part in parts) == whole.every == len(list(of.choices()))
+    together = sorted(e.seconds for part in parts for e in part.fitting.values())
+    assert together[:5] == [e.seconds for e in whole.fitting.values()][:5]
