@@ -58,7 +58,7 @@ def run_calibrate(args: argparse.Namespace) -> int:
     from experiments.results.result import written
 
     if args.output and not args.output.endswith(".toml"):
-        raise UsageError(f"--output {args.output}: the name must end in .toml")
+        raise UsageError(f"--output {args.output}: a stack's or an array's file ends in .toml")
     check_writable(args.output, None)
     found = calibrate(**keywords_of(args, calibrate))
     if args.output:
