@@ -15,6 +15,9 @@ both models; the plan stays. What a relation does not promise is named where it 
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -24,16 +27,18 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from hardware import Array, ChipLinks, Device, Group, Topology, wires_of
+from hardware import Array, ChipLinks, Device, Group, Topology, Wires, wires_of
 from planners import Plan, Split, load_planner
+from planners.cost.prediction import predict
 from planners.partition import Partition
 from simulator import Execution, Timeline, simulate
 from simulator.engine.plain import VARIABLE
+from simulator.search.bounds import is_layout, step_bound
 from tests.strategies import arrays, networks, plans
 from workloads import Network, load_network
 
 FEW, MANY = 23, 556
-"""Examples of each of twelve relations: 276 and 6,672 together."""
+"""Examples of each of fifteen relations: 345 and 8,340 together."""
 ANOMALY = 0.06
 """The most that a faster part may cost where exchanges overlap or share links."""
 PLACELESS = ("tree", "switch", "bus", "fully_connected")
@@ -267,6 +272,45 @@ def memory_is_in_the_end_what_it_was(step: Step) -> None:
         assert level == pytest.approx(0.0, abs=1e-9 * most)
 
 
+def bytes_sent_are_bytes_received(step: Step) -> None:
+    """What nodes send up through their ports, of each sort, nodes get down through theirs."""
+    assume(step.deployed)
+    assert_sent_is_received(step.run())
+
+
+def assert_sent_is_received(timeline: Timeline) -> None:
+    wires = timeline.program.wires
+    assert isinstance(wires, Wires)
+    both: dict[str, Counter[str]] = {"up": Counter(), "down": Counter()}
+    for name, moved in zip(wires.names, timeline.link_bytes, strict=True):
+        place, _, direction = name.rpartition(" ")
+        if direction in both and not re.search(r"\d-\d", place):  # a tree's inner links join any
+            both[direction][re.sub(r"\d+", "#", place)] += moved
+    assert both["up"] == pytest.approx(both["down"], rel=1e-9)
+
+
+def a_plan_takes_what_is_predicted_also_from_its_file(step: Step) -> None:
+    timeline = step.run()
+    again = Plan.from_json(json.loads(json.dumps(step.plan.to_json())))
+    assert step._replace(plan=again).run().iteration_ps == timeline.iteration_ps
+    if not step.deployed:
+        said_s = predict(step.network, step.plan, step.array)
+        slack_s = slack_ps(timeline) * 1e-12
+        assert said_s == pytest.approx(timeline.iteration_s, rel=1e-9, abs=slack_s)
+
+
+def no_step_is_below_its_lower_bound(step: Step) -> None:
+    array, batch = step.execution.planned(step.array), step.plan.batch
+    layout, timeline = is_layout(step.network, step.plan, array), step.run()
+    bound = step_bound(
+        *(step.network, array, batch, step.execution),
+        layout=layout,
+        bucket_bytes=step.plan.bucket_bytes,
+    )
+    slack_s = slack_ps(timeline) * 1e-12
+    assert bound is None or bound.seconds <= timeline.iteration_s * (1 + 1e-9) + slack_s
+
+
 RELATIONS: dict[Callable[[Step], None], int] = {
     faster_links_are_not_slower: 3,
     a_faster_peak_or_memory_is_not_slower: 3,
@@ -280,6 +324,9 @@ RELATIONS: dict[Callable[[Step], None], int] = {
     names_change_nothing: 3,
     accelerations_change_nothing: 2,
     memory_is_in_the_end_what_it_was: 3,
+    bytes_sent_are_bytes_received: 3,
+    a_plan_takes_what_is_predicted_also_from_its_file: 3,
+    no_step_is_below_its_lower_bound: 3,
 }
 """Every relation, and of how many kinds its arrays are at most."""
 

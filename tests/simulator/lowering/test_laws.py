@@ -1,10 +1,13 @@
 """Laws of steps of large models: better machines never take longer, twice the work at most twice.
 
+Bytes sent are received, no step is below its bound, and a plan takes as long from its file.
+
 Where exchanges share links, an earlier one may hold up a later one that matters more: a step then
 takes up to ANOMALY longer on the better machine (docs/results.md has a case).
 The small version of every run draws a few cases; ``pytest -m slow`` draws a thousand.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +15,11 @@ import numpy as np
 import pytest
 
 from accelarray import simulate
+from experiments.results.step import StepResult
+from experiments.studies.case import simulated
+from experiments.studies.step_numbers import least_of
+from planners import Plan
+from tests.simulator.test_metamorphic import assert_sent_is_received
 
 NETWORKS = ("llama3-8b:layers=4", "gpt3-175b:layers=4", "mixtral-8x7b:layers=2")
 AXES = (
@@ -48,24 +56,30 @@ def case(seed: int) -> dict[str, Any]:
     }
 
 
-def seconds(of: dict[str, Any], batch: int = 32, *changes: str) -> float:
-    """Of a step with so many samples, on a node with these changes."""
+def stepped(of: dict[str, Any], batch: int = 32, *changes: str) -> StepResult:
+    """A step with so many samples, on a node with these changes."""
     options = {key: of[key] for key in ("parallel", "micro_batch", "recompute", "zero") if of[key]}
     trained = ("nodes=1", "precision=bf16", "optimizer=adam", f"stack={of['stack']}", *changes)
-    step = simulate(of["network"], "axes", "h100-cluster", batch, set=trained, **options)
-    return step.iteration_s
+    return simulate(of["network"], "axes", "h100-cluster", batch, set=trained, **options)
 
 
 def check(seed: int) -> list[str]:
     """What is broken of the laws, in words."""
     of = case(seed)
-    base = seconds(of)
+    step = stepped(of)
+    base = step.iteration_s
     broken = [
         f"{seed} {of}: {what}: {base} to {now}"
         for what, changes in BETTER.items()
-        if (now := seconds(of, 32, *changes)) > base * (1 + ANOMALY)
+        if (now := stepped(of, 32, *changes).iteration_s) > base * (1 + ANOMALY)
     ]
-    if (twice := seconds(of, 64)) > 2 * base * (1 + ANOMALY):
+    assert_sent_is_received(step.timeline)
+    if (least_s := least_of(step.case, base)[0]) > base:
+        broken.append(f"{seed} {of}: {base} is below the bound of {least_s}")
+    plan = Plan.from_json(json.loads(json.dumps(step.plan.to_json())))
+    if (again := simulated(step.case, plan).iteration_s) != base:
+        broken.append(f"{seed} {of}: its plan takes {again} from a file, not {base}")
+    if (twice := stepped(of, 64).iteration_s) > 2 * base * (1 + ANOMALY):
         broken.append(f"{seed} {of}: twice the samples: {base} to {twice}")
     return broken
 
