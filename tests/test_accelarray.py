@@ -14,7 +14,7 @@ import accelarray
 from experiments.cli import main
 from experiments.face.exports import HOMES
 from experiments.results.catalog import Names
-from workloads import load_network
+from workloads import Network, load_network
 
 HEAVY = "numpy pandas matplotlib simpy rich torch onnx experiments hardware simulator"
 OTHERWISE: dict[str, dict[str, object]] = {
@@ -99,8 +99,15 @@ def test_the_version_is_the_packages() -> None:
         assert accelarray.__version__ == "unknown"
 
 
-def test_what_there_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workloads.load_network", cache(load_network))  # all, four times
+@pytest.mark.parametrize("sizes", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_what_there_is(
+    sizes: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def some(name: str) -> Network:
+        """With ``sizes`` any network, else a small one in place of each large one."""
+        return load_network(name if sizes or name in ("lenet", "alexnet") else "lenet")
+
+    monkeypatch.setattr("workloads.load_network", cache(some))  # all, four times
     for kind in ("networks", "planners", "arrays", "devices"):
         names = getattr(accelarray, kind)()
         assert main(["list", kind, "--format", "json"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import tracemalloc
 from collections.abc import Callable
@@ -202,12 +203,22 @@ def test_the_examples_are_right_but_for_a_cycle(name: str, tmp_path: Path) -> No
         assert read(str(path))
 
 
+FEW = 8
+"""Hostile words for each word of a file; all of them in the slow test."""
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", READERS)
-def test_hostile_words_in_place_of_every_other(name: str, tmp_path: Path) -> None:
-    """Every word of a good file (a run of what is no punctuation) becomes each hostile one."""
-    good = READERS[name][1]
-    for word in re.finditer(r'[\w."-]+', good):
-        for hostile in HOSTILE:
+def test_hostile_words_in_place_of_every_other(name: str, every: bool, tmp_path: Path) -> None:
+    """Every word of a good file (a run of what is no punctuation) becomes each hostile one.
+
+    Or every word a few of them, in turn.
+    """
+    good, hostiles = READERS[name][1], itertools.cycle(HOSTILE)
+    words = list(re.finditer(r'[\w."-]+', good))
+    few = max(FEW, -(-len(HOSTILE) // len(words)))
+    for word in words:
+        for hostile in HOSTILE if every else itertools.islice(hostiles, few):
             text = good[: word.start()] + hostile + good[word.end() :]
             refused_in_one_message(name, tmp_path, text.encode("utf-8", "surrogatepass"))
 

@@ -35,7 +35,7 @@ ROUNDING = 1 + 1e-9
 MODES = st.sampled_from(("training", "inference"))
 
 
-@SLOW
+@settings(SLOW, max_examples=8)
 @given(chains(), like_cores(), BATCHES, EXECUTIONS)
 def test_no_layout_undercuts_the_bound_and_the_search_finds_the_best(
     network: Network, whole: Array, batch: int, execution: Execution
