@@ -13,6 +13,7 @@ from rich.table import Table
 from experiments.cli import main
 from experiments.results.formats import csv_of, flat, markdown_of
 from experiments.studies.running.store import Store
+from tests.experiments.measured import some_rows
 
 STEP = ["lenet", "--planner", "owt", "--array", "tpu-v3-8"]
 COMMANDS = {
@@ -30,7 +31,7 @@ COMMANDS = {
     "results": ["results", "list", "--store", "s.db"],
     "collective": ["collective", "all-reduce", "--bytes", "1 MB", "--array", "tpu-v3-8"],
     "reproduce": ["reproduce", "hypar", "--figures", "5"],
-    "validate": ["validate"],
+    "validate": ["validate", "--rows", "rows.csv", "--calibration", "rows.csv"],
 }
 
 
@@ -44,6 +45,7 @@ def test_the_ending_says_which_form(
     monkeypatch.chdir(tmp_path)
     with Store("s.db") as store:
         store.put("k", {"network": "lenet", "batch": 8}, {"iteration_s": 0.5})
+    Path("rows.csv").write_text(some_rows.table(some_rows.SMALL))
     for ending in ("json", "csv", "md", "txt"):
         assert main([*command, "--output", f"x.{ending}"]) == 0
     capsys.readouterr()

@@ -3,7 +3,7 @@
 Bytes sent are received, no step is below its bound, and a plan takes as long from its file.
 
 Where exchanges share links, an earlier one may hold up a later one that matters more: a step then
-takes up to ANOMALY longer on the better machine (docs/results.md has a case).
+takes up to ANOMALY longer on the better machine (docs/results.md has the worst of a thousand).
 The small version of every run draws a few cases; ``pytest -m slow`` draws a thousand.
 """
 
@@ -34,7 +34,7 @@ BETTER = {
     "a higher peak": ("devices.0.chip.peak_by_format.bf16=1978 TFLOP/s",),
 }
 FEW, MANY = 8, 1000
-ANOMALY = 0.005
+ANOMALY = 0.012
 
 
 def case(seed: int) -> dict[str, Any]:
