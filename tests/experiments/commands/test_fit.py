@@ -1,10 +1,12 @@
 """accelarray fit: a table, a picture, JSON, and its mistakes."""
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from accelarray import fit
 from experiments.cli import main
 
 FIT = ["fit", "gpt2:layers=2:seq=16", "--array", "tpu-v3-8", "--batch", "8"]
@@ -41,3 +43,12 @@ def test_stages_that_are_not_searched_are_told(capsys: pytest.CaptureFixture[str
     out, err = capsys.readouterr()
     assert "Stages over kinds of devices are left out: " in " ".join(err.split())
     assert "1 combination: 1 simulated." in out
+
+
+def test_what_a_store_has_already_changes_no_order(tmp_path: Path) -> None:
+    """Two combinations that take equally long changed places with what was finished before."""
+    asked = ("gpt2:layers=2:seq=16", "tpu-v3-8", 8)
+    first = fit(*asked, store=tmp_path / "s.db")
+    with sqlite3.connect(tmp_path / "s.db") as store:
+        store.execute("DELETE FROM results WHERE rowid % 2")
+    assert fit(*asked, store=tmp_path / "s.db").to_dict() == first.to_dict()
