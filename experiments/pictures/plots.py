@@ -283,9 +283,10 @@ FAR = 0.3
 
 
 def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) -> Figure:
-    """Every combination that fits (the fastest first), by tensor parallelism; the best is named.
+    """Every combination that fits (the best first), by tensor parallelism; the best is named.
 
-    A line stands at a device's memory. Raises UsageError where none fits.
+    A step line joins those that nothing with less memory beats (the Pareto front), a dashed one
+    stands at a device's memory. Raises UsageError where none fits.
     """
     if not rows:
         raise UsageError("--plot: no combination fits, so there is nothing to draw")
@@ -300,6 +301,11 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
         places = [row["peak_memory_bytes"] / 2**30 for row in some]
         colour = SERIES[number % len(SERIES)]
         axes.scatter(places, [row[key] for row in some], s=12, color=colour, label=f"tp {tp}")
+    front = list[tuple[float, float]]()
+    for row in sorted(rows, key=lambda one: (one["peak_memory_bytes"], -one[key])):
+        if not front or row[key] > front[-1][1]:
+            front.append((row["peak_memory_bytes"] / 2**30, row[key]))
+    axes.step(*zip(*front, strict=True), where="post", color="#555555", lw=1, label="Pareto front")
     capacity = capacity_bytes / 2**30
     highest = max(row["peak_memory_bytes"] for row in rows) / 2**30
     said = f"memory limit: {capacity:.4g} GiB"

@@ -53,7 +53,7 @@ class ExchangeTimes:
             if not size:
                 continue
             rows = self._alike(axes, ep)
-            full = min(size, self._bucket_bytes(rows.shape[1]))
+            full = min(size, self.bucket_bytes(rows.shape[1]))
             each_s = self._collective_s(what, rows, full)
             whole_s += each_s * (size / full if size > 4 * full else ceil(size / full - 1e-9))
             bucket_s = max(bucket_s, each_s)
@@ -61,7 +61,8 @@ class ExchangeTimes:
             last_s = max(last_s, alone_s)
         return Bucketed(whole_s, bucket_s, last_s)
 
-    def _bucket_bytes(self, members: int) -> float:
+    def bucket_bytes(self, members: int) -> float:
+        """Of a bucket that so many devices exchange."""
         stack, usual = self._array.stack, self._execution.bucket_of()
         if stack is not None and self._execution.bucket_bytes == stack.bucket_bytes:
             usual = max(usual, stack.bucket_rank_bytes * members)

@@ -9,7 +9,8 @@ to the next one in c_s, n micro-batches take
     interleaved   n A + F,  A = the most that a place takes for a micro-batch,
                   F = the first p of the v p stages with their sends, without the slowest one
     GPipe         S_0 + (n - 1) (largest f + largest b)
-    zero bubble   n a + sum of (a - 2 w) and 2 c but the last,  w = gradients of weights
+    zero bubble   n (largest a) + sum of (a - 2 w) of the others and 2 c,
+                  w = gradients of weights
 
 g is the time between two micro-batches where stage s has at most p - s in flight. Before that,
 stage 0 gathers the first weights that other devices updated. Behind it, each stage sums the
@@ -107,11 +108,12 @@ class Table:
                 times[3] -= of[3] - of[4]
                 held[6:9] -= of[6:9]
                 held[10] -= of[10]
-            passing = np.append(alone[11], added[1:, 11])
+            passing = np.append(alone[12], added[1:, 12])
             passing -= np.append(np.cumsum(added[:0:-1, 9])[::-1], 0.0)  # what pieces behind kept
             made = np.cumsum(np.append(alone[10], added[1:, 10])[::-1])[::-1]
             most = float(passing.max()), float((passing + made).max())
-            self._known[key] = Piece(*times[:6].tolist(), *held[6:11].tolist(), *most)
+            found = [*times[:6].tolist(), *held[6:12].tolist(), *most]
+            self._known[key] = Piece(*found)
         return self._known[key]
 
 
@@ -295,9 +297,10 @@ class _Step:
             cycle_s = max(*places_s, whole_s / in_flight if in_flight < n else 0.0)
             return n * cycle_s + fill_s
         if schedule == "zero-bubble":
-            weights_s = [one.gradient_s for one in self._stages[:-1]]
-            idle_s = sum(both_s[:-1]) - 2 * sum(weights_s)
-            return n * max(both_s) + max(idle_s, 0.0) + 2 * sum(sent_s)
+            slowest = both_s.index(max(both_s))
+            filled = zip(both_s, (2 * one.gradient_s for one in self._stages), strict=True)
+            idle_s = sum(max(a - w, 0.0) for k, (a, w) in enumerate(filled) if k != slowest)
+            return n * max(both_s) + idle_s + 2 * sum(sent_s)
         cycle_s, later_s = max(both_s), 0.0
         for behind, (both, sent) in enumerate(
             zip(reversed(both_s), reversed(sent_s), strict=True), start=1
@@ -311,13 +314,16 @@ class _Step:
         """Weights in parts lengthen passes, and the start, which is returned."""
         stage, overlap, slower = self._stages[0], self._of.execution.overlap, self._of.slower
         gather = self._bucketed("all-gather", stage)
-        if self._parts > 1:
+        again_s = gather.whole_s if self._parts == 3 else 0.0
+        if self._parts > 1:  # exchanges of a micro-batch go on in the passes of the next one
             for k, one in enumerate(self._stages):
-                exchanged_s = self._bucketed("reduce-scatter", one).whole_s
-                exchanged_s += gather.whole_s if self._parts == 3 else 0.0
-                backward_s[k] = _beside(backward_s[k], exchanged_s, slower, overlap=overlap)
+                summed_s = self._bucketed("reduce-scatter", one).whole_s
+                forward_s[k] = _beside(forward_s[k], again_s, slower, overlap=overlap)
+                least_s = 2 * again_s + summed_s - forward_s[k]
+                both_s = _beside(backward_s[k], again_s + summed_s, slower, overlap=overlap)
+                at_most_s = backward_s[k] + slower * min(again_s + summed_s, backward_s[k])
+                backward_s[k] = max(at_most_s, again_s, least_s) if overlap else both_s
         if self._parts == 3:
-            forward_s[0] = _beside(forward_s[0], gather.whole_s, slower, overlap=overlap)
             return gather.whole_s / self._cuts[-1] if overlap else 0.0
         if not overlap:
             return gather.whole_s
@@ -391,7 +397,18 @@ class _Step:
         """The most beside that: what micro-batches keep, and what a pass needs."""
         stages = self._stages[place :: self._axes.pp]
         kept = sum(stages[chunk].kept for chunk in self._in_flight(place))
-        return kept + max(one.passing if self._many > 1 else one.beginning for one in stages)
+        first = self._many == 1 and self._parts < 2  # in parts, gradients do not gather
+        kept += max(one.beginning if first else one.passing for one in stages)
+        if self._layout.usual_schedule == "zero-bubble":  # gradients of weights so much later
+            kept += min(place, self._many) * stages[0].late
+        if self._parts > 1:  # two buckets, or units, of gradients, when activations are gone
+            unit = float(self._tables[0].added[:, 8].max())
+            gradients = sum(one.weights for one in stages) / self._of.weight_share
+            bucket = self._of.exchanges.bucket_bytes(self._ways)
+            each = unit / self._of.weight_share if self._parts == 3 else bucket
+            kept += max(min(2 * each, gradients) - stages[0].kept, 0.0)
+            kept += 2 * unit if self._parts == 3 else 0.0  # and of weights, at all times
+        return kept
 
     def _in_flight(self, place: int) -> list[int]:
         """Micro-batches that a place keeps at the most, each as the stage there that has it."""

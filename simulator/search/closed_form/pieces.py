@@ -28,13 +28,17 @@ from simulator.lowering.models import rules_of
 from simulator.lowering.step.training_step import training_step
 from workloads import Cut, Graph, Network, partition_graph
 
+ALL = 1e18
+"""A bucket that is never full (bytes)."""
+
 
 class Piece(NamedTuple):
     """Seconds of a micro-batch and of the update, and bytes on the fullest device.
 
     ``backward_s`` includes what is computed again, and ``gradient_s``: products for gradients of
     weights. ``state``, ``gradients`` and ``weights`` are held during the whole step, and ``kept``
-    from the forward to the backward pass. ``passing`` is the temporary memory of a pass. ``sums``
+    from the forward to the backward pass, ``late`` from there until gradients of weights, where
+    those are a pass of their own. ``passing`` is the temporary memory of a pass. ``sums``
     are gradients that the first backward pass makes, which needs ``beginning`` with what it has
     made so far, and to which others add. Of the update, ``launch_s`` do not
     depend on how many weights there are, and ``experts_s`` are for experts' weights.
@@ -51,6 +55,7 @@ class Piece(NamedTuple):
     weights: float
     kept: float
     sums: float
+    late: float
     passing: float
     beginning: float
 
@@ -104,6 +109,12 @@ class Pieces:
         ]
         return networks, alone, pairs
 
+    @property
+    def _free(self) -> Execution:
+        """Gradients are summed behind the backward pass, where they do not delay it."""
+        own = replace(self.execution, staging=None, strict_memory=False, update="")
+        return replace(own, bucket_bytes=ALL)
+
     def measured(
         self, axes: Axes, micro_batch: int, first: int = 0, recompute: str = "none"
     ) -> tuple[list[Piece], list[Piece]]:
@@ -112,9 +123,7 @@ class Pieces:
         Of ``micro_batch`` samples, split along tp, cp and ep; ``first`` is the number of the first
         device in use. Raises PlanError for axes that do not fit the network.
         """
-        free = replace(
-            self.execution, staging=None, strict_memory=False, update="", recompute=recompute
-        )
+        free = replace(self._free, recompute=recompute)
 
         networks, alone, pairs = self._distinct
         ran = [self._ran(one, axes, micro_batch, first, free) for one in networks]
@@ -134,7 +143,7 @@ class Pieces:
         rules = rules_of(network, plan, part, free, folded=True)
         program = training_step(rules)
         worker = program.workers[0]
-        kept, passing = _held(worker)
+        kept, late, passing = _held(worker)
         sums = sum(task.once for task in worker.template)
         forward_ps, backward_ps = _ends(run(program))
         updates = _of_phase(worker, Phase.UPDATE)
@@ -151,6 +160,7 @@ class Pieces:
             worker.weight_bytes,
             kept,
             sums,
+            late,
             passing,
             passing + sums,
         )
@@ -158,7 +168,7 @@ class Pieces:
     def tied_bytes(self, axes: Axes) -> float:
         """Gradients of weights that a later piece uses too (bytes on a device)."""
         part = self.array.part(0, axes.tp * axes.cp)
-        free = replace(self.execution, staging=None, strict_memory=False, update="")
+        free = self._free
         found = 0.0
         for tie in self.cut.ties:
             network = self.cut.networks[tie.source]
@@ -203,20 +213,21 @@ def _of_experts(updates: Sequence[Task], graph: Graph) -> float:
     return sum(one.duration_ps / PICOSECONDS - one.bound_s[2] for one in of)
 
 
-def _held(worker: Worker) -> tuple[float, float]:
-    """Bytes that are held when forward is over, and what is needed besides at the most.
+def _held(worker: Worker) -> tuple[float, float, float]:
+    """Bytes held when forward is over, when errors are, and what is needed besides at the most.
 
     Sums of gradients do not count: they are held from pass to pass.
     """
-    level = most = kept = 0.0
+    level = most = kept = late = 0.0
     for task in worker.template:
-        if task.operation.phase == Phase.UPDATE:
+        phase, more = task.operation.phase, task.held.more - task.once
+        if phase == Phase.UPDATE:
             continue
         most = max(most, level + task.held.most - task.once)
-        level += task.held.more - task.once
-        if task.operation.phase == Phase.FORWARD:
-            kept = level
-    return kept, most - kept
+        level += more
+        kept = level if phase == Phase.FORWARD else kept
+        late += 0.0 if phase == Phase.GRADIENT else more
+    return kept, max(late, 0.0), most - kept
 
 
 def pieces_of(network: Network) -> tuple[int, ...]:

@@ -30,8 +30,8 @@ def test_the_best_of_all_is_found_by_simulating_few() -> None:
         sets = [f'devices.0.hbm.capacity="{hbm}"', "devices.0.count=4"]
         axes = "tp,pp,micro-batch,recompute"
         every = on(sets, batch, axes=axes, best="all")
-        few = on(sets, batch, axes=axes, best=8)
-        assert len(every.fits) > 2 * len(few.fits)
+        few = on(sets, batch, axes=axes, best=5)
+        assert len(every.fits) > len(few.fits) + 4
         assert few.fits[0]["iteration_s"] == every.fits[0]["iteration_s"]
 
 
@@ -75,9 +75,12 @@ def test_those_that_may_be_faster_are_simulated_too() -> None:
     assert [*fit.unsure({first: {"iteration_s": 1.0, "first_pass_s": 2.0}})] == []
     fit = Fit(asked(SMALL, ()), found, 1)
     fit.cases()
-    rows = {first: {"iteration_s": 1.7, "first_pass_s": 2.0}, second: {"iteration_s": None}}
-    other = {"iteration_s": 1.8, "first_pass_s": 3.6}
-    assert [*fit.unsure(rows | {Choice(Axes(4, 2), 1): other})] == [second]
+    rows: dict[Choice, dict[str, Any]] = {
+        first: {"iteration_s": 1.7, "first_pass_s": 2.0},
+        second: {"iteration_s": None},
+        Choice(Axes(4, 2), 1): {"iteration_s": 1.8, "first_pass_s": 3.6},
+    }
+    assert [*fit.unsure(rows)] == [second]
 
 
 def test_limits_are_kept_and_told() -> None:
