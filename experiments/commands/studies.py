@@ -88,6 +88,7 @@ def configure_sweep(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("sweep")
     add(parser, "vary", "networks", "planners", *STEP, "metrics", *RUNNER, "plot", hide=HIDDEN)
+    add(parser, "sweep.estimate")
     add_output(parser, "parquet")
     parser.set_defaults(run=run_sweep)
 
@@ -101,7 +102,7 @@ def run_sweep(args: argparse.Namespace) -> int:
     check_outputs(args)
     if args.plot:
         check_drawable(grid)
-    found = swept(study, grid)
+    found = swept(study, grid, estimate=args.estimate)
     table = found.to_frame()
     show(args, Answer(records(table), found.rows, found.tables, table, found.plot))
     if args.output and (sentences := found.sentences()):

@@ -207,6 +207,7 @@ def sweep(
     batch: int | None = None,
     execution: ExecutionLike | None = None,
     *,
+    estimate: bool = False,
     set: Changes = (),  # noqa: A002
     **options: Unpack[StudyOptions],
 ) -> SweepResult:
@@ -215,4 +216,4 @@ def sweep(
     A range is FIRST:LAST:log:COUNT or FIRST:LAST:lin:COUNT; texts as "batch=64,128" work too.
     """
     study = study_of(networks, planners, array, batch, execution, set, options)
-    return swept(study, grid_of(study, vary))
+    return swept(study, grid_of(study, vary), estimate=estimate)

@@ -26,6 +26,12 @@ COMMANDS = (
         value="time",
         kind="choice",
     ),
+    option(
+        "sweep.estimate",
+        "",
+        "estimate steps of axes and data parallelism in closed form, which simulates nothing",
+        kind="switch",
+    ),
     option("fit.vary", "KEY=V1,V2", "several sizes of the array at once, as nodes=16,32,64"),
     option("run.tokens", "N", "tokens of a whole run: its steps, days, dollars", kind="float"),
     option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
+from experiments.studies.fits.estimated import run_estimated, told
 from experiments.studies.options import MODEL_OPTIONS, Axis, parse_axes
 from experiments.studies.step_numbers import check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
@@ -63,7 +64,8 @@ class SweepResult(Result):
 
     def sentences(self) -> list[str]:
         """The crossovers, which planners lose, and what of the specs is not read."""
-        return [*band_sentence(self.error_band), *_sentences(self.grid, self.table)]
+        band = band_sentence(self.error_band)
+        return [*told(self.table), *band, *_sentences(self.grid, self.table)]
 
     def to_dict(self) -> dict[str, Any]:
         """What is varied, and the rows that ``accelarray sweep --output x.json`` writes."""
@@ -107,13 +109,15 @@ def grid_of(study: Study, varied: Vary) -> Grid:
     )
 
 
-def swept(study: Study, grid: Grid) -> SweepResult:
-    """Run a grid; how many cases do not fit in memory is a warning."""
+def swept(study: Study, grid: Grid, *, estimate: bool = False) -> SweepResult:
+    """Run a grid, or ``estimate`` it; how many cases do not fit in memory is a warning."""
     cases = [case for point in grid.points() for case in grid.cases(point)]
     for case in cases:
         check_metrics(study.metrics, case.array)
     with study.going(len(cases)) as (runner, progress, _):
-        table = sweep(grid, runner, progress)
+        if estimate:  # nothing of it is a simulated step, which a store has
+            runner = replace(runner, store=None)
+        table = sweep(grid, runner, progress, run_estimated if estimate else None)
     if said := overflows(table):
         tell(f"{said} {REMEDY}")
     hidden = [column for metric, column in COLUMNS.items() if metric not in study.metrics]

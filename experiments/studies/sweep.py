@@ -21,7 +21,7 @@ from experiments.studies.options import (
     array_of,
     with_options,
 )
-from experiments.studies.running.outputs import REFUSED, overflow_of
+from experiments.studies.running.outputs import REFUSED, Outputs, overflow_of
 from experiments.studies.running.runner import Finished, Runner
 from experiments.studies.speedups import BASELINE
 from experiments.studies.step_numbers import throughput
@@ -144,6 +144,7 @@ def sweep(
     grid: Grid,
     runner: Runner | None = None,
     progress: Callable[[str], None] = lambda done: None,
+    work: Callable[[Case], Outputs] | None = None,
 ) -> pandas.DataFrame:
     """Run the grid; one row a case: inputs, varied values, seconds, speedup, shares.
 
@@ -159,7 +160,7 @@ def sweep(
         for case in grid.cases(point)
     }
     found: dict[Place, Finished[Place]] = {}
-    for finished in (runner or Runner()).run(cases):
+    for finished in (runner or Runner()).run(cases, work=work):
         found[finished.name] = finished
         progress(f"{finished.name.network} {finished.name.planner}")
     return _table(grid, points, cases, found)

@@ -324,7 +324,7 @@ class _Step:
                 at_most_s = backward_s[k] + slower * min(again_s + summed_s, backward_s[k])
                 backward_s[k] = max(at_most_s, again_s, least_s) if overlap else both_s
         if self._parts == 3:
-            return gather.whole_s / self._cuts[-1] if overlap else 0.0
+            return self._bucketed("all-gather", self._stage(0, 1)).whole_s if overlap else 0.0
         if not overlap:
             return gather.whole_s
         share = gather.bucket_s / gather.whole_s if gather.whole_s else 1.0
@@ -365,7 +365,7 @@ class _Step:
         share = sums.bucket_s / sums.whole_s if sums.whole_s else 1.0
         left_s = sums.whole_s
         if self._parts == 3:
-            left_s /= self._cuts[-1]
+            left_s = self._bucketed("reduce-scatter", self._stage(0, 1)).whole_s
         elif self._parts == 2 and not overlap:
             left_s = 0.0
         elif overlap:

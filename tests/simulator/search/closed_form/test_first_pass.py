@@ -89,7 +89,7 @@ def test_random_plans_beside_the_engine() -> None:
     assert middle <= 0.05
     assert most <= 0.15
     assert rank >= 0.9
-    assert memory <= 0.1
+    assert memory <= 0.15
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_two_thousand_random_plans_beside_the_engine() -> None:
     middle, most, rank, memory = judged(LARGE, 250, 2)
     assert (middle, most) <= (0.05, 0.15)
     assert rank >= 0.97
-    assert memory <= 0.1
+    assert memory <= 0.15
 
 
 def by_hand(layout: Layout) -> Estimate:
