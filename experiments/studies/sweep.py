@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.comparison import named, refuse_twins
+from experiments.studies.comparison import NONE_LEFT, named, refuse_twins
 from experiments.studies.options import (
     INPUTS,
     MODEL_OPTIONS,
@@ -163,6 +163,8 @@ def sweep(
     for finished in (runner or Runner()).run(cases, work=work):
         found[finished.name] = finished
         progress(f"{finished.name.network} {finished.name.planner}")
+    if all(REFUSED in one.outputs for one in found.values()):
+        raise UsageError(NONE_LEFT)
     return _table(grid, points, cases, found)
 
 

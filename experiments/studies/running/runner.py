@@ -84,8 +84,7 @@ class Runner:
         of the largest ``size`` begin first, so that none is left to the end alone.
 
         One by one they finish in the order given, each followed by what it called for.
-        Raises RunError when workers are lost, StoreError when the store fails, and UsageError
-        where no case at all may be run.
+        Raises RunError when workers are lost, and StoreError when the store fails.
         """
         everything = dict(cases)
         self._forewarn(expected or everything)
@@ -125,7 +124,7 @@ class Runner:
         return on_cores(jobs)
 
     def _forewarn(self, cases: Mapping[K, Case]) -> None:
-        """Tell of a long or large run, but for what the store has already; UsageError for none."""
+        """Tell of a long or large run, but for what the store has already; and what is refused."""
         jobs = self.processes
         refused = {n: why for n, case in cases.items() if (why := self._too_large(case))}
         if not refused and forewarning(cases.values(), jobs) is None:
@@ -137,11 +136,8 @@ class Runner:
             known = {name for name, key in keys.items() if key in stored}
         refused = {name: why for name, why in refused.items() if name not in known}
         if refused:
-            many = f"{len(refused):,} of {len(cases):,} steps are not run; the first is "
-            about = f"{many if len(cases) > 1 else ''}{next(iter(refused.values()))}"
-            if len(refused) == len(cases):
-                raise UsageError(about)
-            self.tell(about)
+            first, many = next(iter(refused.values())), f"{len(refused):,} of {len(cases):,}"
+            self.tell(f"{many} steps are not run; the first is {first}")
         done = known.union(refused)
         left = [case for name, case in cases.items() if name not in done]
         if said := forewarning(left, jobs):

@@ -51,8 +51,9 @@ def test_what_is_too_large_is_not_run_and_not_kept(planner: object, tmp_path: Pa
     assert found[LARGER]["reason"].startswith(str(cases[LARGER]))
     assert found[LARGER]["reason"].endswith("MB allows")
     assert told == [f"1 of 2 steps are not run; the first is {found[LARGER]['reason']}"]
-    with pytest.raises(UsageError, match="2 of 2 steps are not run"):
-        list(Runner(limit_bytes=HELD[SMALLER] - 1).run(cases))
+    none = Runner(tell=told.append, limit_bytes=HELD[SMALLER] - 1).run(cases)
+    assert [one.outputs["iteration_s"] for one in none] == [None, None]
+    assert told[1].startswith("2 of 2 steps are not run; the first is lenet, ")
 
 
 def test_what_a_store_has_is_not_refused(tmp_path: Path) -> None:
@@ -126,8 +127,6 @@ ONE = ["--array", "tpu-v3-8", "--max-memory", "1MB"]
         ["compare", "lenet", "--planners", "owt,accpar", *ONE],
         ["report", *BOTH, "--max-memory", "1MB", "--output", "r.html"],
         ["design", "lenet", "--max-memory", "1MB"],
-        ["speedup", *BOTH, "--max-memory", "1MB"],
-        ["fit", "lenet", *ONE],
     ],
     ids=lambda words: words[0],
 )
@@ -144,6 +143,14 @@ def test_a_step_alone_is_an_error(
     assert said[0].startswith("accelarray: error: ")
     assert said[0].endswith("more than --max-memory 1 MB allows")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [["speedup"], ["sweep", "--vary", "batch=8,16"]], ids=" ".join)
+def test_where_nothing_is_left(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, *BOTH, "--max-memory", "1MB"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[2].split(":")[0] for line in said] == [" warning", " error"]
+    assert said[1].endswith("everywhere some step is too large; take a larger limit")
 
 
 def test_what_it_takes() -> None:
