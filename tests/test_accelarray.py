@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import types
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -15,7 +14,7 @@ import accelarray
 from experiments.cli import main
 from experiments.face.exports import HOMES
 from experiments.results.catalog import Names
-from workloads import Network, load_network
+from workloads import load_network
 
 HEAVY = "numpy pandas matplotlib simpy rich torch onnx experiments hardware simulator"
 OTHERWISE: dict[str, dict[str, object]] = {
@@ -100,15 +99,9 @@ def test_the_version_is_the_packages() -> None:
         assert accelarray.__version__ == "unknown"
 
 
-@pytest.mark.parametrize("sizes", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_what_there_is(
-    sizes: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def some(name: str) -> Network:
-        """With ``sizes`` any network, else a small one of that name."""
-        return load_network(name) if sizes else replace(load_network("lenet"), name=name)
-
-    monkeypatch.setattr("experiments.results.catalog.load_network", cache(some))  # all, four times
+def test_what_there_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    # all, four times
+    monkeypatch.setattr("experiments.results.catalog.load_network", cache(load_network))
     for kind in ("networks", "planners", "arrays", "devices"):
         names = getattr(accelarray, kind)()
         assert main(["list", kind, "--format", "json"]) == 0

@@ -1,6 +1,7 @@
 """``accelarray list`` and ``show``: what there is, and what is in it."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ from hardware import catalog_names, load_array, load_device
 from planners import BASELINES, JUDGED, PLANNERS
 from tests.experiments.installed import install
 from workloads import LARGE, NETWORKS, load_network
+
+
+@pytest.fixture(autouse=True)
+def _networks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of all of them take two seconds each."""
+    monkeypatch.setattr("experiments.results.catalog.load_network", EACH_ONCE)
+
+
+EACH_ONCE = cache(load_network)
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *args: str) -> Any:

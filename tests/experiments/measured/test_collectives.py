@@ -101,15 +101,6 @@ def test_progress_is_told_of_each_line() -> None:
     assert len(heard) == len(EXACT)
 
 
-def test_the_table_has_all_sections(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate"]) == 0
-    out = capsys.readouterr().out
-    for title in ("Measured steps of resnet50", "Collectives: simulated", "Another simulator"):
-        assert title in out
-    assert "ps a phase off" in out
-    assert "│ ASTRA-sim 2.0 │ ring of 64 " in out
-
-
 @pytest.fixture(scope="module")
 def found() -> list[Any]:
     return list(measured(shipped()))

@@ -352,10 +352,15 @@ def test_what_was_tried_and_made_it_worse(capsys: pytest.CaptureFixture[str]) ->
     assert untiled["rows"][-1]["error"] < -0.15
 
 
-def test_the_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_picture_and_all_sections(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "errors.svg"
     assert main(["validate", "--plot", str(path)]) == 0
-    assert "at most 5.2% off" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "at most 5.2% off" in out
+    for title in ("Measured steps of resnet50", "Collectives: simulated", "Another simulator"):
+        assert title in out
+    assert "ps a phase off" in out
+    assert "│ ASTRA-sim 2.0 │ ring of 64 " in out
     assert "tpu-v3-1024, 32 a core" in path.read_text()
 
 
