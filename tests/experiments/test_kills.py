@@ -148,7 +148,7 @@ def kills(name: str, folder: Path, count: int, seed: int) -> None:
 pytestmark = pytest.mark.skipif(not PROC.is_dir(), reason="looks into /proc")
 
 
-@pytest.mark.parametrize("name", ["reproduce", "train", "compare"])
+@pytest.mark.parametrize("name", ["reproduce", "compare"])
 def test_a_command_that_is_stopped_goes_on(name: str, tmp_path: Path) -> None:
     kills(name, tmp_path, 2, 36)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
+from experiments.studies.running.store import Store
 
 BASE = ["train", "lenet", "--array", "ring-8", "--workers", "8", "--iterations", "6"]
 
@@ -59,3 +60,20 @@ def test_as_a_table_and_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     target = tmp_path / "runs.csv"
     assert main([*BASE, *words, "--output", str(target)]) == 0
     assert len(target.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("asked", [["--vary", "seed=1,2,3"], ["--compare", "ps,ssp,hop"]])
+@pytest.mark.parametrize("form", ["json", "table"])
+def test_a_store_has_every_run(
+    asked: list[str], form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["train", "lenet", "--workers", "3", "--iterations", "4", *asked, "--format", form]
+    words += ["--array", "tpu-v3-8", "--slowdown", "lognormal:0.5", "--learn", "quadratic"]
+    store = str(tmp_path / "kept.db")
+    said = []
+    for more in ([], ["--store", store], ["--store", store]):
+        assert main([*words, *more]) == 0
+        said.append(capsys.readouterr().out)
+        assert said[-1] == said[0]
+    with Store(store, read_only=True) as kept:
+        assert len(kept) == 3
