@@ -90,6 +90,7 @@ def validate(
     calibration: str | PathLike[str] | None = None,
     per_source: int = 0,
     rank: bool = False,
+    estimate: bool = False,
     set: Changes = (),  # noqa: A002
     **options: Unpack[RunOptions],
 ) -> ValidationResult:
@@ -105,6 +106,7 @@ def validate(
         raise UsageError(f"--per-source {per_source}: must be 0 or more")
     if rows is None:
         given = {"calibration": calibration, "per-source": per_source, "rank": rank}
+        given["estimate"] = estimate
         only = given | {name: options.get(name) for name in RUN}
         for name in (name for name, value in only.items() if value):
             raise UsageError(
@@ -117,7 +119,7 @@ def validate(
     measured = load(os.fspath(rows))
     fitted_on = shipped() if calibration is None else load(os.fspath(calibration))
     with running(options, len(measured) + 2 * len(fitted_on)) as (runner, progress, _):
-        study = predicted(measured, fitted_on, runner, per_source, progress)
+        study = predicted(measured, fitted_on, runner, per_source, progress, estimate=estimate)
     ranked = large_models.ranking(study.outcomes) if rank else []
     found = (*large_models.sections(study), *ranked)
     return ValidationResult(found, lambda: large_models.plot(study.outcomes), LEAST_OF_ROWS)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
 
 from experiments.measured.machine import FUSED_EXPERTS, changes_of, machine_of, stack_of
 from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.split import Split, precision_of, split_of
 from experiments.studies.case import Case
+from experiments.studies.fits.estimated import run_estimated
 from experiments.studies.options import ZERO
 from experiments.studies.running.outputs import REFUSED, Outputs, run_case
 from experiments.studies.running.runner import Runner
@@ -169,8 +170,10 @@ class Ran(NamedTuple):
     outputs: Outputs
 
 
-def run_rows(asked: Mapping[K, RowCase], runner: Runner) -> Iterator[tuple[K, Ran]]:
-    """Each row's step as it finishes.
+def run_rows(
+    asked: Mapping[K, RowCase], runner: Runner, *, estimate: bool = False
+) -> Iterator[tuple[K, Ran]]:
+    """Each row's step as it finishes, or its ``estimate`` by the first pass.
 
     A step that does not fit in memory is followed by one with more computed again, where a
     row leaves open how much: of 80 blocks none, then 20, 40, 60, then all of them.
@@ -184,15 +187,21 @@ def run_rows(asked: Mapping[K, RowCase], runner: Runner) -> Iterator[tuple[K, Ra
         return {name: tried[name].case}
 
     cases = {name: one.case for name, one in asked.items()}
-    for finished in runner.run(cases, then, _run_or_refusal):
+    if estimate:  # which a store does not have
+        runner = replace(runner, store=None)
+    work = partial(_run_or_refusal, run_estimated if estimate else run_case)
+    for finished in runner.run(cases, then, work):
         if not finished.outputs.get(TOO_LARGE):
             yield finished.name, Ran(tried[finished.name], finished.outputs)
 
 
-def _run_or_refusal(case: Case) -> Outputs:
+def _run_or_refusal(work: Callable[[Case], Outputs], case: Case) -> Outputs:
     """A row's step; or, so that one that cannot be planned stops no other, why there is none."""
     try:
-        return run_case(case)
+        found = work(case)
     except REFUSALS as error:
         why = str(error).partition("\n")[0]
         return {REFUSED: why, TOO_LARGE: isinstance(error, OutOfMemoryError)}
+    if case.execution.strict_memory and found["cores_over_memory"]:  # by an estimate
+        return {REFUSED: "it does not fit in memory, by the first pass", TOO_LARGE: True}
+    return found

@@ -105,6 +105,7 @@ def sections(study: Study) -> list[Section]:
         "constants": study.constants.to_json(),
         "factors": dict(study.factors),
         "errors": groups | {"controls": controls},
+        "estimated": study.estimated,
         "within_band": {"rows": banded, "share": share if banded else None},
     }
     parts = [
@@ -252,6 +253,8 @@ def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
         f"Constants: {constants}: the share of their peak that products reach, of a chip in a "
         "format; what a stack makes of it."
     ]
+    if study.estimated:
+        said.insert(0, "Steps are estimates of the first pass (--estimate): none was simulated.")
     if study.factors:
         said.append("Some rows of each source set a factor for it, and are left out of the errors.")
     said.append(

@@ -19,7 +19,7 @@ from experiments.measured.machine import chips
 from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.section import Record, grouped, relative
 from experiments.output import UsageError
-from experiments.studies.running.estimate import estimate
+from experiments.studies.running.estimate import estimate as needs
 from experiments.studies.running.outputs import REFUSED
 from experiments.studies.running.runner import Runner
 from hardware import Device
@@ -111,6 +111,8 @@ class Study:
     outcomes: tuple[Outcome, ...]
     constants: Constants
     factors: Mapping[str, float]
+    estimated: bool = False
+    """Whether predictions are the first pass's, and not simulated."""
 
 
 def predicted(
@@ -119,8 +121,10 @@ def predicted(
     runner: Runner,
     per_source: int = 0,
     progress: Progress = lambda done: None,
+    *,
+    estimate: bool = False,
 ) -> Study:
-    """Fit on the rows for calibration, predict the others.
+    """Fit on the rows for calibration, predict the others, or ``estimate`` them (first pass).
 
     Of each source ``per_source`` rows that can be compared set a factor for the seconds of
     that source (``spread_over``), and are left out of the errors themselves.
@@ -130,8 +134,8 @@ def predicted(
     shares = fitted_shares(
         (work_of(one), step_s) for one, step_s in known if isinstance(one, RowCase) and step_s
     )
-    outcomes = _outcomes(rows, constants, shares, runner, progress)
-    return _by_source(Study(tuple(outcomes), constants, {}), per_source)
+    outcomes = _outcomes(rows, constants, shares, runner, progress, estimate=estimate)
+    return _by_source(Study(tuple(outcomes), constants, {}, estimate), per_source)
 
 
 def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probed]:
@@ -242,6 +246,8 @@ def _outcomes(
     shares: Work,
     runner: Runner,
     progress: Progress,
+    *,
+    estimate: bool,
 ) -> list[Outcome]:
     left_out: dict[str, str] = {}
     asked: dict[str, RowCase] = {}
@@ -250,11 +256,11 @@ def _outcomes(
         one = ready(row)
         if not isinstance(one, RowCase):
             left_out[row.id] = str(one)
-        elif (needed := estimate(one.case)).seconds > MOST_S:
+        elif not estimate and (needed := needs(one.case)).seconds > MOST_S:
             left_out[row.id] = f"its step alone would take {needed} here"
         else:
             asked[row.id] = at_shares(one, constants)
-    for name, ran in run_rows(asked, runner):
+    for name, ran in run_rows(asked, runner, estimate=estimate):
         found[name] = _outcome(ran, shares)
         progress(name)
     return [found.get(row.id) or Outcome(row, None, None, left_out.get(row.id)) for row in rows]

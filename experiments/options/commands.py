@@ -230,6 +230,14 @@ COMMANDS = (
         value=0,
     ),
     option(
+        "validate.estimate",
+        "",
+        "estimate the rows in closed form (first pass), which simulates none of them",
+        default="no",
+        kind="switch",
+        value=False,
+    ),
+    option(
         "validate.rank",
         "",
         "show how well plans of one job are ordered",

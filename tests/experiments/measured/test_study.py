@@ -95,6 +95,21 @@ def test_a_machine_that_does_what_the_model_says(truth: list[dict[str, object]])
     assert all((one.memory_gib or 0) > 0.1 for one in study.outcomes)
 
 
+def test_rows_are_estimated_where_asked(truth: list[dict[str, object]], tmp_path: Path) -> None:
+    """Near what is simulated, kept by no store, and told."""
+    rows = [small(**row) for row in truth]
+    with Store(tmp_path / "kept.db") as store:
+        study = predicted(rows[2:], rows[:2], Runner(store), estimate=True)
+        again = predicted(rows[2:], rows[:2], Runner(store))
+    for found, exact in zip(study.outcomes, again.outcomes, strict=True):
+        assert found.predicted_s == pytest.approx(exact.predicted_s, rel=0.05)
+        assert found.predicted_s != exact.predicted_s
+    first, *_ = sections(study)
+    assert first.data["estimated"] is True
+    assert "estimates of the first pass" in first.messages[0]
+    assert "estimates" not in " ".join(sections(again)[0].messages)
+
+
 def test_a_row_of_a_source_sets_its_factor(truth: list[dict[str, object]]) -> None:
     """A source that is a fifth slower than the calibration's."""
     rows = [small(**row) for row in truth]

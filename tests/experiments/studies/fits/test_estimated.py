@@ -1,6 +1,7 @@
 """Steps by the first pass in sweeps: near the engine's, told, and never kept as simulated."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,10 @@ from simulator import deployed
 from workloads import load_network
 
 
-def case(planner: str = "axes", batch: int = 32, **options: str) -> Case:
+def case(planner: str = "axes", **options: str) -> Case:
     array = load_array("h100-cluster", ["nodes=1"], usual=True)
     execution = with_options(deployed(array), options)
-    return Case(load_network("gpt2:layers=8"), planner, array, batch, execution=execution)
+    return Case(load_network("gpt2:layers=8"), planner, array, 32, execution=execution)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def case(planner: str = "axes", batch: int = 32, **options: str) -> Case:
     ids=str,
 )
 def test_an_estimate_is_near_the_step(options: dict[str, str]) -> None:
-    asked = case(**options)
+    asked = case("axes", **options)
     found, ran = run_estimated(asked), run_case(asked)
     assert found["estimated"] is True
     unlike = options.get("zero") == "3"  # units of which one, the embedding, is most of all
@@ -61,7 +62,7 @@ def test_what_does_not_fit_is_told() -> None:
 def test_a_sweep_says_what_is_estimated_and_keeps_none_of_it(tmp_path: Path) -> None:
     store = tmp_path / "kept.db"
     grid = {"batch": [16, 32]}
-    more = {"parallel": "pp=2", "micro_batch": "1"}
+    more: dict[str, Any] = {"parallel": "pp=2", "micro_batch": "1"}
     of = ("gpt2:layers=4", ["axes", "owt"], "h100-cluster")
     found = accelarray.sweep(grid, *of, set=["nodes=1"], estimate=True, store=store, **more)
     frame = found.to_frame()

@@ -51,7 +51,8 @@ def ranks(cases: int, seed: int) -> list[int]:
         if fitting:
             least = min(fitting.values())
             ranked = first_pass(Part(of.network, of, EVERY, 1.02 * of.capacity_bytes)).fitting
-            found.append(next(k for k, c in enumerate(ranked) if fitting.get(c) == least))
+            places = (k for k, c in enumerate(ranked) if fitting.get(c) == least)
+            found.append(next(places, EVERY))
     return found
 
 
