@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.jobs import Ints, ints
+from simulator.engine.jobs import Ints, as_kept
 from simulator.engine.operations import Operation, Task
 from simulator.engine.picoseconds import whole_ps
 
@@ -102,7 +102,7 @@ class Unrolled(NamedTuple):
     """
 
     number: Ints
-    said: tuple[Ints, ...]
+    said: list[Ints]
     resource: Ints
     moved: NDArray[np.bool_]
 
@@ -166,19 +166,20 @@ class BlockLog:
               10      0      operation  5 7 5  7
               40      9      end        13 17 43 47
         """
-        size = ints(self._size)
-        which = np.repeat(np.arange(len(size)), size)
-        place = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size)
-        line = ints(self._line)[which] + place
-        first, start = ints(self._first)[which], ints(self._start)[which]
-        after = ints(self._after)[line]
-        moved = ints(self._moved)[line] > 0
-        said = (
-            ints(self._operation)[line],
-            ints(self._micro_batch)[which],
-            start + ints(self._begin)[line],
-            start + ints(self._end)[line],
-            np.where(after < 0, ints(self._cause)[which], first + after),
-        )
-        resource = np.where(moved, ints(self._memory)[which], ints(self._core)[which])
+        size = as_kept(self._size)
+        which = np.repeat(np.arange(len(size), dtype=np.int32), size)
+        place = np.arange(len(which), dtype=np.int32)
+        place -= np.repeat((np.cumsum(size) - size).astype(np.int32), size)
+        line = as_kept(self._line)[which] + place
+        first, start = as_kept(self._first)[which], as_kept(self._start)[which]
+        after = as_kept(self._after)[line]
+        moved = as_kept(self._moved)[line] > 0
+        said = [
+            as_kept(self._operation)[line],
+            as_kept(self._micro_batch)[which],
+            start + as_kept(self._begin)[line],
+            start + as_kept(self._end)[line],
+            np.where(after < 0, as_kept(self._cause)[which], first + after),
+        ]
+        resource = np.where(moved, as_kept(self._memory)[which], as_kept(self._core)[which])
         return Unrolled(first + place, said, resource, moved)

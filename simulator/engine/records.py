@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.blocks import Block, BlockLog
-from simulator.engine.jobs import Ints, ints
+from simulator.engine.jobs import Ints, as_kept, ints
 from simulator.engine.operations import Operation
 
 NO_ROW = -1
@@ -47,7 +47,9 @@ class Joins(NamedTuple):
 
 def as_column(typecode: str, values: Ints) -> column[Any]:
     """A column to keep."""
-    return column(typecode, values.astype(typecode).tobytes())
+    found = column(typecode)
+    found.frombytes(np.ascontiguousarray(values, typecode).data.cast("B"))
+    return found
 
 
 class Numbered(Protocol):
@@ -135,31 +137,27 @@ class Log:
     def columns(self) -> Columns:
         """All records, in the order in which they ended."""
         kept = self._operation, self._micro_batch, self._start, self._end, self._cause
-        resource, done = ints(self.resource), ints(self.done)
-        said = [ints(one) for one in kept]
+        resource, done = as_kept(self.resource), as_kept(self.done)
+        said: list[NDArray[Any]] = [as_kept(one) for one in kept]
         if self._blocks:
             number, lines, where, moved = self._blocks.unroll()
             apart = np.ones(len(self._end) + len(number), dtype=bool)
             apart[number] = False
-            said = [
-                _merged(apart, one, number, line) for one, line in zip(said, lines, strict=True)
-            ]
+            lines.reverse()
+            said = [_merged(apart, one, number, lines.pop()) for one in said]
             for some in (moved, ~moved):  # of those at once memories are first
                 resource = np.concatenate([resource, where[some]])
                 done = np.concatenate([done, number[some]])
             order = np.argsort(said[3][done], kind="stable")  # those at once as they were written
             resource, done = resource[order], done[order]
-        self._row = np.zeros(len(said[0]) + 1, dtype=np.int64)
-        self._row[done[::-1]] = np.arange(len(done))[::-1]
+            del number, where, moved, apart, order
+        self._row = np.zeros(len(said[0]) + 1, dtype=np.int32)
+        self._row[done[::-1]] = np.arange(len(done), dtype=np.int32)[::-1]
         self._row[-1] = NO_ROW  # which is also the number of the last of these
-        operation, micro_batch, start, end, cause = (one[done] for one in said)
+        said[4] = self._row[said[4]]
+        said.reverse()  # one after the other, so that few are there twice
         return Columns(
-            as_column("i", resource),
-            as_column("i", operation),
-            as_column("i", micro_batch),
-            as_column("q", start),
-            as_column("q", end),
-            as_column("i", self._row[cause]),
+            as_column("i", resource), *(as_column(kind, said.pop()[done]) for kind in "iiqqi")
         )
 
     def joins(self) -> Joins:
@@ -173,6 +171,6 @@ class Log:
 
 def _merged(apart: NDArray[np.bool_], one: Ints, number: Ints, line: Ints) -> Ints:
     """What is said of each number, of those ``apart`` from blocks and of blocks' lines."""
-    found = np.empty(len(apart), dtype=np.int64)
+    found = np.empty(len(apart), dtype=line.dtype)
     found[apart], found[number] = one, line
     return found
