@@ -45,7 +45,7 @@ class Joins(NamedTuple):
     cause: column[int]
 
 
-def as_column(typecode: str, values: Ints) -> column[Any]:
+def as_column(typecode: str, values: NDArray[Any]) -> column[Any]:
     """A column to keep."""
     found = column(typecode)
     found.frombytes(np.ascontiguousarray(values, typecode).data.cast("B"))
