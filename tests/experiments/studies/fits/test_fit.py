@@ -36,38 +36,42 @@ def test_the_best_of_all_is_found_by_simulating_few() -> None:
         assert few.fits[0]["iteration_s"] == every.fits[0]["iteration_s"]
 
 
-def ranks(cases: int, seed: int) -> list[int]:
-    """Of random small clusters and networks, where the engine's best is by the first pass."""
-    draw, found = np.random.default_rng(seed), list[int]()
+FURTHER = ("sp", "vp", "cp", "update", "schedule", "layers")
+
+
+def best_is_found(cases: int, seed: int, batches: tuple[int, ...] = (8, 16, 64)) -> list[bool]:
+    """Of random small clusters and networks, whether 20 simulations find the best of all."""
+    draw, answers = np.random.default_rng(seed), list[bool]()
     for _ in range(cases):
         layers, width = draw.choice([2, 4, 6]), draw.choice([256, 512, 1024])
         name = f"gpt2:layers={layers}:hidden={width}:heads=8:seq={draw.choice([128, 512])}"
         count, hbm = int(draw.choice([2, 4, 8])), draw.choice(["300 MiB", "1 GiB", "80 GiB"])
-        axes = ("tp", "pp", "micro-batch", "recompute", *draw.choice(FURTHER, 1))
-        batch = int(draw.choice([8, 16, 64]))
+        axes = ("tp", "pp", "micro-batch", "recompute", str(draw.choice(FURTHER)))
+        batch = int(draw.choice(batches))
         of = Choices(load_network(name), array(count, hbm), batch, DEPLOYED, axes)
-        ran = {choice: run_choice(of.case(choice))["iteration_s"] for choice in of.choices()}
-        fitting = {choice: seconds for choice, seconds in ran.items() if seconds}
-        if fitting:
-            least = min(fitting.values())
-            ranked = first_pass(Part(of.network, of, EVERY, 1.02 * of.capacity_bytes)).fitting
-            places = (k for k, c in enumerate(ranked) if fitting.get(c) == least)
-            found.append(next(places, EVERY))
-    return found
+        ran = {choice: run_choice(of.case(choice)) for choice in of.choices()}
+        seconds = [one["iteration_s"] for one in ran.values() if one["iteration_s"]]
+        part = Part(of.network, of, 60, 1.02 * of.capacity_bytes)
+        fit = Fit(of, first_pass(part), 20)
+        waiting, tried = [*fit.cases()], list[float]()
+        while waiting:
+            choice = waiting.pop()
+            tried += [ran[choice]["iteration_s"]] if ran[choice]["iteration_s"] else []
+            waiting += fit.after(choice, ran[choice])
+        if seconds:
+            answers.append(min(tried, default=0.0) == min(seconds))
+    return answers
 
 
-FURTHER = ("sp", "vp", "cp", "update", "schedule", "layers")
-
-
-def test_the_best_of_all_is_among_the_first_passs_best() -> None:
-    assert max(ranks(1, 5)) < 20
+def test_few_simulations_find_the_best_of_all() -> None:
+    assert all(best_is_found(2, 6001, (8,)))
 
 
 @pytest.mark.slow
-def test_the_best_of_all_is_among_the_best_20_in_98_of_100_cases() -> None:
-    found = ranks(110, 6)
-    assert len(found) >= 100
-    assert sum(rank < 20 for rank in found) >= 0.98 * len(found)
+def test_twenty_simulations_find_the_best_of_all_in_98_of_100_cases() -> None:
+    answers = best_is_found(110, 6)
+    assert len(answers) >= 100
+    assert sum(answers) >= 0.98 * len(answers)
 
 
 def test_all_that_fits_is_simulated_where_asked() -> None:
