@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Unpack
 
 from experiments.face.asked import BATCH, changed, running, transforms_of
@@ -45,7 +46,14 @@ if TYPE_CHECKING:
     from experiments.studies.running.runner import Runner
 
 SHOWN = 15
-COLUMNS = ("size", "micro_batch", "recompute", "update")
+COLUMNS = ("size", "micro_batch", "update")
+RATES = {
+    "tokens": ("tokens_per_s_each", "tokens/s per device", 1),
+    "samples": ("samples_per_s", "samples/s", 1),
+    "cost": ("usd_per_trillion_tokens", "$ per 10^12 tokens", 1),
+    "energy": ("j_per_trillion_tokens", "GJ per 10^12 tokens", 1e9),
+}
+"""What tables have beside the time: the column, its title and its unit."""
 ZERO = {"replicated": "0", "sharded": "1", "gradients": "2", "weights": "3"}
 """Updates as stages of ZeRO, which tables have."""
 
@@ -133,85 +141,116 @@ class FitResult(Result):
         first = self.asked[0]
         return plot_fit(self.fits, self.title(), first.capacity_bytes)
 
-    def _counts(self) -> Iterator[str]:
+    def _counts(self, shown: Sequence[dict[str, Any]]) -> Iterator[str]:
         """How many combinations there are, and what became of them."""
         every, estimated = self.counted["every"], self.counted["estimated"]
-        yield (
-            f"{every:,} combination{'s' * (every != 1)}; the first pass estimated {estimated:,} "
-            f"({self.counted['too_large']:,} do not fit) and left out what cannot be faster."
-        )
+        large = self.counted["too_large"]
+        of_them = f", of which {large:,} {_do(large)} not fit" if large else ""
+        others = "; the others are slower, or do not fit" if every > estimated else ""
+        staged = sum(bool(row["stage_hw"]) for row in self.found)
+        if every or not staged:
+            yield (
+                f"{every:,} combination{'s' * (every != 1)}: the first pass estimated "
+                f"{estimated:,}{of_them}{others}."
+            )
+        kinds = f" ({staged} with stages on kinds of devices)" if staged else ""
         over = len(self.others)
-        more = f", and found {over} that {'do' if over > 1 else 'does'} not fit" if over else ""
-        rest = len(self.fits) - SHOWN
-        shown = f" The table has the best {SHOWN}; --format json has all." if rest > 0 else ""
-        yield f"The engine simulated {len(self.fits)}{more}.{shown}"
+        more = f", and found {over} that {_do(over)} not fit" if over else ""
+        best = "the best of each size" if len(self.asked) > 1 else f"the best {len(shown)}"
+        rest = len(shown) < len(self.fits)
+        table = f" The table has {best}; --format json has all." if rest else ""
+        yield f"The engine simulated {len(self.fits)}{kinds}{more}.{table}"
         if off := differences(self.fits):
             yield (
                 f"First pass and engine differ by {off['median']:.1%} in the median, "
                 f"{off['largest']:.1%} at most."
             )
 
+    def _shown(self) -> list[dict[str, Any]]:
+        """The best rows; of several sizes of the array, as many of each."""
+        each, shown = max(SHOWN // len(self.asked), 1), list[dict[str, Any]]()
+        for row in self.fits:
+            if sum(one["size"] == row["size"] for one in shown) < each:
+                shown.append(row)
+        return shown
+
     def tables(self) -> list[Table | str]:
         """The best, and how many there were in all."""
         from rich.table import Table
 
-        best, bound_s, said = self.fits, self.bound_s, [*self._counts()]
-        if not best:
+        shown, bound_s = self._shown(), self.bound_s
+        said = [*self._counts(shown)]
+        if not shown:
             return [self.title(), *said, *sorted({row["reason"] for row in self.others})[:1]]
-        said.append(f"The best again: {_flags(best[0])}")
+        best = shown[0]
+        said.append(f"The best again: {_flags(best)}")
         if bound_s:
-            more = best[0]["iteration_s"] / bound_s - 1
+            more = best["iteration_s"] / bound_s - 1
             said.append(
                 f"No plan takes less than {duration(bound_s)}: the step's work, spread over "
                 f"all devices without loss. The fastest takes {more:.1%} more."
             )
-        shown = best[:SHOWN]
         kept = [name for name in COLUMNS if len({row[name] for row in shown}) > 1]
         table = Table(title=self.title())
-        tokens = best[0]["tokens_per_s_each"] is not None
-        rate = "tokens/s per device" if tokens else "samples/s"
-        spent = {"cost": "$ per 10^12 tokens", "energy": "J per 10^12 tokens"}
-        spent = {key: title for key, title in spent.items() if key == self.objective}
+        rate = self.objective if self.objective in RATES else "tokens"
+        rate = "samples" if best["tokens_per_s_each"] is None else rate
+        column, heading, unit = RATES[rate]
+        # sizes take the place of MFU, which is as many tokens/s of a device in another unit
+        share = ["MFU"] * (len(self.asked) == 1)
         table.add_column("plan")
-        for name in (*kept, "step time", rate, "MFU", "GiB", *spent.values()):
-            short = len(name) < 13
-            title = {"update": "ZeRO"}.get(name, name.replace("_", " "))
-            table.add_column(title, justify="right", no_wrap=short)
+        titles = {"update": "ZeRO", "size": best["size"].partition("=")[0]}
+        for name in (*kept, "step time", heading, *share, "GiB"):
+            title = titles.get(name, name.replace("_", " "))
+            table.add_column(title, justify="right", no_wrap=len(name) < 13)
         for row in shown:
             table.add_row(
-                _plan(row),
-                *(ZERO.get(row[name], f"{row[name]}") for name in kept),
+                "\n".join([_axes(row), *_options(row)]),
+                *(ZERO.get(row[name], f"{row[name]}".rpartition("=")[2]) for name in kept),
                 duration(row["iteration_s"]),
-                readable(row["tokens_per_s_each" if tokens else "samples_per_s"]),
-                f"{row['share_of_peak']:.1%}",
+                readable(row[column] / unit),
+                *(f"{row['share_of_peak']:.1%}" for _ in share),
                 f"{row['peak_memory_bytes'] / 2**30:.1f}",
-                *(readable(row[OBJECTIVES[key][0]]) for key in spent),
             )
         bands = band_rows(self._banded())
         band = [f"{name.capitalize()} of the best: {words}." for name, words in bands]
         return [table, *band, *said]
 
 
-def _plan(row: dict[str, Any]) -> str:
-    """Axes, or stages on kinds of devices, and what of stages is not as usual."""
-    if hw := row["stage_hw"]:
-        return f"{hw} with {row['stage_layers']} layers{', sp' if row['sp'] else ''}"
+def _do(many: int) -> str:
+    return "does" if many == 1 else "do"
+
+
+def _axes(row: dict[str, Any]) -> str:
+    """Axes as --parallel has them, or stages on kinds of devices."""
+    if row["stage_hw"]:
+        return "; ".join(row["stage_hw"].split(";"))
     names = ("dp", "tp", "cp", "pp", "vp", "ep")
     said = [f"{name}={row[name]}" for name in names if row[name] > 1] + ["sp"] * row["sp"]
-    found: str = ",".join(said) or "dp=1"
-    if row["stage_layers"]:
+    return ",".join(said) or "dp=1"
+
+
+def _options(row: dict[str, Any]) -> Iterator[str]:
+    """What of a combination is not as usual, in words."""
+    if row["stage_hw"]:
+        yield f"layers {row['stage_layers']}{', sp' if row['sp'] else ''}"
+    elif row["stage_layers"]:
         counts = row["stage_layers"].split(";")
-        found += f", {counts[0]} layers first, {counts[-1]} last"
-    return f"{found}, zero-bubble" if row["schedule"] == "zero-bubble" else found
+        yield f"{counts[0]} layers first, {counts[-1]} last"
+    if row["recompute"] != "none":
+        yield f"recompute {row['recompute']}"
+    if row["schedule"] == "zero-bubble":
+        yield "zero-bubble"
 
 
 def _flags(row: dict[str, Any]) -> str:
     """All of a combination as options."""
     usual = {"recompute": "none", "update": "replicated", "stage_layers": "", "stage_hw": ""}
-    axes = ["sp"] if row["stage_hw"] and row["sp"] else []
-    if not row["stage_hw"]:
-        axes = [_plan(row | {"stage_layers": "", "schedule": ""})]
-    said = [f"--parallel {one}" for one in axes] + [f"--micro-batch {row['micro_batch']}"]
+    said = [f"--set {quote(row['size'])}"] if row["size"] else []
+    if row["stage_hw"]:
+        said += ["--planner axes"] + ["--parallel sp"] * row["sp"]
+    else:
+        said.append(f"--parallel {_axes(row)}")
+    said.append(f"--micro-batch {row['micro_batch']}")
     for name, none in usual.items():
         if row[name] != none:
             flag, value = f"--{name.replace('_', '-')}", row[name]

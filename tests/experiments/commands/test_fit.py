@@ -1,6 +1,7 @@
 """accelarray fit: a table, a picture, JSON, and its mistakes."""
 
 import json
+import shlex
 import sqlite3
 from pathlib import Path
 
@@ -31,8 +32,25 @@ def test_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIT, "--axes", "tp"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines()[:6])) <= 80
-    said = "3 combinations: 3 simulated."
+    said = "3 combinations: the first pass estimated 3. The engine simulated 3."
     assert said in " ".join(out.split())
+
+
+def test_several_sizes_of_an_array_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each size is there, and what is said to be the best is a step with these flags."""
+    gpt = ["gpt2:layers=4:seq=16", "--array", "h100-cluster", "--batch", "16"]
+    assert main(["fit", *gpt, "--vary", "nodes=1,2", "--objective", "cost", "--best", "9"]) == 0
+    out = capsys.readouterr().out
+    rows = [line for line in out.splitlines() if line.startswith(("│", "┃"))]
+    assert max(map(len, rows)) <= 80
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in rows]
+    assert {row[1] for row in cells if row[0].startswith("dp")} == {"1", "2"}
+    spent = [float(row[-2].replace(",", "")) for row in cells if row[0].startswith("dp")]
+    assert spent == sorted(spent)
+    best = out.partition("The best again: ")[2].splitlines()[0]
+    assert main(["simulate", *gpt, *shlex.split(best)]) == 0
+    step_time = next(row[-3] for row in cells if row[0].startswith("dp"))
+    assert f"│ {step_time} " in capsys.readouterr().out
 
 
 def test_stages_that_are_not_searched_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +60,7 @@ def test_stages_that_are_not_searched_are_told(capsys: pytest.CaptureFixture[str
     assert main([*args, "--axes", "micro-batch"]) == 0
     out, err = capsys.readouterr()
     assert "Stages over kinds of devices are left out: " in " ".join(err.split())
-    assert "1 combination: 1 simulated." in out
+    assert "1 combination: the first pass estimated " in out
 
 
 def test_what_a_store_has_already_changes_no_order(tmp_path: Path) -> None:
