@@ -42,18 +42,26 @@ class ExchangeTimes:
         return wires_of(self._array)
 
     def bucketed(
-        self, what: str, axes: Axes, dense: float, routed: float, last: float = 0.0
+        self,
+        what: str,
+        axes: Axes,
+        dense: float,
+        routed: float,
+        last: float = 0.0,
+        *,
+        whole: bool = False,
     ) -> Bucketed:
         """Of so many bytes on a device: ``dense`` ones, and those of experts (``routed``).
 
-        ``what`` is the collective. The ``last`` bytes are of one layer: they share no bucket.
+        ``what`` is the collective. The ``last`` bytes are of one layer: they share no bucket. Of
+        the ``whole`` all goes at once.
         """
         whole_s = bucket_s = last_s = 0.0
         for size, ep in ((dense, 1), (routed, axes.ep_of_dp)):
             if not size:
                 continue
             rows = self._alike(axes, ep)
-            full = min(size, self.bucket_bytes(rows.shape[1]))
+            full = size if whole else min(size, self.bucket_bytes(rows.shape[1]))
             each_s = self._collective_s(what, rows, full)
             whole_s += each_s * (size / full if size > 4 * full else ceil(size / full - 1e-9))
             bucket_s = max(bucket_s, each_s)

@@ -313,26 +313,49 @@ class _Step:
     def _gathered(self, forward_s: list[float], backward_s: list[float]) -> float:
         """Weights in parts lengthen passes, and the start, which is returned."""
         stage, overlap, slower = self._stages[0], self._of.execution.overlap, self._of.slower
-        gather = self._bucketed("all-gather", stage)
-        again_s = gather.whole_s if self._parts == 3 else 0.0
-        if self._parts > 1:  # exchanges of a micro-batch go on in the passes of the next one
+        if self._parts == 3:
+            forward_s[0], backward_s[0] = self._unit_by_unit()
+            return 0.0
+        if self._parts == 2:  # sums of a micro-batch go on in the passes of the next one
             for k, one in enumerate(self._stages):
                 summed_s = self._bucketed("reduce-scatter", one).whole_s
-                forward_s[k] = _beside(forward_s[k], again_s, slower, overlap=overlap)
-                least_s = 2 * again_s + summed_s - forward_s[k]
-                both_s = _beside(backward_s[k], again_s + summed_s, slower, overlap=overlap)
-                at_most_s = backward_s[k] + slower * min(again_s + summed_s, backward_s[k])
-                backward_s[k] = max(at_most_s, again_s, least_s) if overlap else both_s
-        if self._parts == 3:
-            return self._bucketed("all-gather", self._stage(0, 1)).whole_s if overlap else 0.0
+                beside_s = _beside(backward_s[k], summed_s, slower, overlap=overlap)
+                backward_s[k] = (
+                    beside_s
+                    if not overlap
+                    else max(
+                        backward_s[k] + slower * min(summed_s, backward_s[k]),
+                        summed_s - forward_s[k],
+                    )
+                )
+        gather = self._bucketed("all-gather", stage)
         if not overlap:
             return gather.whole_s
         share = gather.bucket_s / gather.whole_s if gather.whole_s else 1.0
         left_s = max(gather.last_s, gather.whole_s - forward_s[0] * (1 - share))
         return left_s + slower * max(gather.whole_s - left_s, 0.0)
 
-    def _bucketed(self, what: str, *stages: Piece) -> Bucketed:
-        """What stages of a place exchange: gradients, or ("all-gather") weights."""
+    def _unit_by_unit(self) -> tuple[float, float]:
+        """Forward and backward where each unit's weights are gathered beside the one before it.
+
+        Backward each unit's gradients are scattered beside the next one's errors. The first
+        gathering and the last scattering are hidden by nothing.
+        """
+        overlap, slower = self._of.execution.overlap, self._of.slower
+        units = [self._stage(k, k + 1) for k in range(self._cuts[0], self._cuts[-1])]
+        gather_s = [self._bucketed("all-gather", one, whole=True).whole_s for one in units]
+        scatter_s = [self._bucketed("reduce-scatter", one, whole=True).whole_s for one in units]
+        forward_s, backward_s = gather_s[0], scatter_s[0]
+        for k, one in enumerate(units):
+            ahead_s = gather_s[k + 1] if k + 1 < len(units) else 0.0
+            forward_s += _beside(one.forward_s, ahead_s, slower, overlap=overlap)
+            back_s = gather_s[k - 1] if k else 0.0
+            back_s += scatter_s[k + 1] if k + 1 < len(units) else 0.0
+            backward_s += _beside(one.backward_s, back_s, slower, overlap=overlap)
+        return forward_s, backward_s
+
+    def _bucketed(self, what: str, *stages: Piece, whole: bool = False) -> Bucketed:
+        """What stages of a place exchange: gradients, or ("all-gather") weights; ``whole``: once."""
         share = self._of.weight_share if what == "all-gather" else 1.0
         dense = routed = last = 0.0
         for one in stages:
@@ -342,7 +365,7 @@ class _Step:
         if stages[0] is self._stages[0]:
             last = self._stage(0, 1).weights / self._of.weight_share
         sizes = dense * share, routed * share, last * share
-        return self._of.exchanges.bucketed(what, self._axes, *sizes)
+        return self._of.exchanges.bucketed(what, self._axes, *sizes, whole=whole)
 
     def _routed(self, stage: Piece) -> float:
         """The share of experts in its weights."""
@@ -365,7 +388,7 @@ class _Step:
         share = sums.bucket_s / sums.whole_s if sums.whole_s else 1.0
         left_s = sums.whole_s
         if self._parts == 3:
-            left_s = self._bucketed("reduce-scatter", self._stage(0, 1)).whole_s
+            left_s = 0.0  # in every pass
         elif self._parts == 2 and not overlap:
             left_s = 0.0
         elif overlap:
