@@ -355,7 +355,7 @@ class _Step:
         return forward_s, backward_s
 
     def _bucketed(self, what: str, *stages: Piece, whole: bool = False) -> Bucketed:
-        """What stages of a place exchange: gradients, or ("all-gather") weights; ``whole``: once."""
+        """What a place exchanges: gradients, or ("all-gather") weights, maybe ``whole``."""
         share = self._of.weight_share if what == "all-gather" else 1.0
         dense = routed = last = 0.0
         for one in stages:
