@@ -31,6 +31,8 @@ BEST = 20
 EVERY = 1 << 40
 NEARLY = 1.02
 """Estimates of memory that are so much too large are simulated: the engine tells."""
+LEAST = 0.5
+"""Of an estimate, what a step is taken to last at least."""
 MANY = 12
 """Splits, from which several processes are worth their start."""
 KEPT = 3
@@ -147,22 +149,24 @@ class Fit:
         return {heavier: self.choices.case(heavier)}
 
     def unsure(self, rows: Mapping[Choice, Mapping[str, Any]]) -> dict[Choice, Case]:
-        """Those that may be faster than the best: as far as an estimate was above the engine's."""
+        """Those that may be faster than the best: by as much as estimates were too high.
+
+        Or, where that is more, by twice the median of all differences.
+        """
         ratios = [
             row["iteration_s"] / row["first_pass_s"]
             for row in rows.values()
             if row["iteration_s"] and row["first_pass_s"]
         ]
-        if not ratios:
+        off = differences([*rows.values()])
+        if off is None:
             return {}
+        least = max(min(*ratios, 1 - 2 * off["median"]), LEAST)
         best_s = min(row["iteration_s"] for row in rows.values() if row["iteration_s"])
-        worth = [
-            one
-            for one in self._waiting
-            if one in self.passed.fitting
-            and self.passed.fitting[one].seconds * min(ratios) < best_s
+        known = self.passed.fitting
+        self._waiting = [
+            one for one in self._waiting if one in known and known[one].seconds * least < best_s
         ]
-        self._waiting = worth
         return self._next(self._most)
 
     def _next(self, many: int) -> dict[Choice, Case]:

@@ -423,7 +423,8 @@ class _Step:
         first = self._many == 1 and self._parts < 2  # in parts, gradients do not gather
         kept += max(one.beginning if first else one.passing for one in stages)
         if self._layout.usual_schedule == "zero-bubble":  # gradients of weights so much later
-            kept += min(place, self._many) * stages[0].late
+            ahead = len(self._in_flight(place))
+            kept += min(place, self._many - ahead) * stages[0].late
         if self._parts > 1:  # two buckets, or units, of gradients, when activations are gone
             unit = float(self._tables[0].added[:, 8].max())
             gradients = sum(one.weights for one in stages) / self._of.weight_share

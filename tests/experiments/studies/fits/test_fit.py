@@ -103,23 +103,30 @@ def test_behind_one_that_does_not_fit_comes_more_recomputation_and_the_next() ->
     assert not fit.after(second, {"reason": None, "out_of_memory": False})
 
 
-def test_those_that_may_be_faster_are_simulated_too() -> None:
-    """The engine takes half of an estimate: what was estimated at 3 s may be faster than 1.7 s."""
-    (first, second, _), found = passed(2.0, 3.0, 5.0)
-    fit = Fit(asked(SMALL, ()), found, 1)
-    fit.cases()
-    assert [*fit.unsure({first: {"iteration_s": 2.1, "first_pass_s": 2.0}})] == []
-    fit = Fit(asked(SMALL, ()), found, 1)
-    fit.cases()
-    assert [*fit.unsure({first: {"iteration_s": 1.0, "first_pass_s": 2.0}})] == []
+@pytest.mark.parametrize(
+    ("seconds", "others", "tried"),
+    [
+        (2.0, {}, 0),  # what was right is right
+        (1.8, {}, 1),  # 2.2 s may be 1.71, by twice the difference that was seen
+        (1.95, {2.0: 1.7, 3.0: 3.0}, 0),  # that is faster
+        (1.95, {4.0: 3.4, 3.0: 3.0}, 1),  # 2.2 s may be 1.87, as 4 s were 3.4
+        (1.0, {}, 0),  # half at least: 1.1
+    ],
+)
+def test_those_that_may_be_faster_are_simulated_too(
+    seconds: float, others: dict[float, float], tried: int
+) -> None:
+    """The first was estimated at 2 s, and not simulated are 2.2 and 5 s."""
+    (first, second, _), found = passed(2.0, 2.2, 5.0)
     fit = Fit(asked(SMALL, ()), found, 1)
     fit.cases()
     rows: dict[Choice, dict[str, Any]] = {
-        first: {"iteration_s": 1.7, "first_pass_s": 2.0},
-        second: {"iteration_s": None},
-        Choice(Axes(4, 2), 1): {"iteration_s": 1.8, "first_pass_s": 3.6},
+        first: {"iteration_s": seconds, "first_pass_s": 2.0},
+        Choice(Axes(1, 8), 1): {"iteration_s": None, "first_pass_s": 1.0},
     }
-    assert [*fit.unsure(rows)] == [second]
+    for number, (estimated, took) in enumerate(others.items()):
+        rows[Choice(Axes(4, 2), number)] = {"iteration_s": took, "first_pass_s": estimated}
+    assert [*fit.unsure(rows)] == [second][:tried]
 
 
 def test_limits_are_kept_and_told() -> None:
