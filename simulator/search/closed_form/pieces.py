@@ -143,15 +143,17 @@ class Pieces:
         rules = rules_of(network, plan, part, free, folded=True)
         program = training_step(rules)
         worker = program.workers[0]
-        kept, late, passing = _held(worker)
+        kept, late, passing = _held(worker, graph)
         sums = sum(task.once for task in worker.template)
         forward_ps, backward_ps = _ends(run(program))
-        updates = _of_phase(worker, Phase.UPDATE)
+        updates, weights = _of_phase(worker, Phase.UPDATE), _weights(graph)
+        found = _of_phase(worker, Phase.GRADIENT)
+        gradients = [task for task in found if task.operation.layer in weights]
         state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
         return Piece(
             forward_ps / PICOSECONDS,
             (backward_ps - forward_ps) / PICOSECONDS,
-            _seconds(_of_phase(worker, Phase.GRADIENT)),
+            _seconds(gradients),
             _seconds(updates),
             sum(task.operation.bound_s[2] for task in updates),
             _of_experts(updates, graph),
@@ -202,6 +204,11 @@ def _of_phase(worker: Worker, phase: Phase) -> list[Task]:
     return [task for task in tasks if task.operation.phase == phase]
 
 
+def _weights(graph: Graph) -> set[str]:
+    """Nodes with weights: the "gradient" of others is the error of a second operand."""
+    return {node.name for node in graph if not node.operand}
+
+
 def _seconds(tasks: Sequence[Task]) -> float:
     return sum(task.operation.duration_ps for task in tasks) / PICOSECONDS
 
@@ -213,11 +220,12 @@ def _of_experts(updates: Sequence[Task], graph: Graph) -> float:
     return sum(one.duration_ps / PICOSECONDS - one.bound_s[2] for one in of)
 
 
-def _held(worker: Worker) -> tuple[float, float, float]:
+def _held(worker: Worker, graph: Graph) -> tuple[float, float, float]:
     """Bytes held when forward is over, when errors are, and what is needed besides at the most.
 
     Sums of gradients do not count: they are held from pass to pass.
     """
+    weights = _weights(graph)
     level = most = kept = late = 0.0
     for task in worker.template:
         phase, more = task.operation.phase, task.held.more - task.once
@@ -226,7 +234,7 @@ def _held(worker: Worker) -> tuple[float, float, float]:
         most = max(most, level + task.held.most - task.once)
         level += more
         kept = level if phase == Phase.FORWARD else kept
-        late += 0.0 if phase == Phase.GRADIENT else more
+        late += 0.0 if phase == Phase.GRADIENT and task.operation.layer in weights else more
     return kept, max(late, 0.0), most - kept
 
 
