@@ -114,7 +114,8 @@ def configure_fit(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("fit")
     add_network(parser)
-    add(parser, *MODEL, "batch", *ARRAY, "fit.axes", *EXECUTION, *RUNNER, "plot", hide=FITTED)
+    batch = changed("batch", value=None, default="512")
+    add(parser, *MODEL, batch, *ARRAY, "fit.axes", *EXECUTION, *RUNNER, "plot", hide=FITTED)
     add(parser, "fit.best", "fit.at_most", "fit.tokens_per_step", "fit.objective", "fit.vary")
     add(parser, "export")
     add_output(parser)

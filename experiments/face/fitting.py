@@ -155,7 +155,8 @@ class FitResult(Result):
             )
         kinds = f" ({staged} with stages on kinds of devices)" if staged else ""
         over = len(self.others)
-        more = f", and found {over} that {_do(over)} not fit" if over else ""
+        limited = " or break a limit" if self.at_most != AtMost() else ""
+        more = f", and found {over} that {_do(over)} not fit{limited}" if over else ""
         best = "the best of each size" if len(self.asked) > 1 else f"the best {len(shown)}"
         rest = len(shown) < len(self.fits)
         table = f" The table has {best}; --format json has all." if rest else ""
@@ -313,6 +314,11 @@ def fit(
         name: sum(getattr(one, name) for one in every)
         for name in ("every", "estimated", "too_large")
     }
+    if not counted["every"] and not rows:
+        raise UsageError(
+            f"fit: no combination is legal: no dp divides a batch of {asked[0].batch}; take "
+            "another --batch, as a multiple of the devices, or more --axes"
+        )
     result = FitResult(tuple(asked), objective, limits, counted, tuple(rows))
     if not result.fits:
         return result

@@ -70,3 +70,18 @@ def test_what_a_store_has_already_changes_no_order(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "s.db") as store:
         store.execute("DELETE FROM results WHERE rowid % 2")
     assert fit(*asked, store=tmp_path / "s.db").to_dict() == first.to_dict()
+
+
+def test_tokens_of_a_step_stand_for_the_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    small = [word for word in FIT if word not in ("--batch", "8")]
+    args = [*small, "--axes", "tp", "--format", "json"]
+    assert main([*args, "--tokens-per-step", "128"]) == 0
+    assert json.loads(capsys.readouterr().out)["batch"] == 8
+    assert main([*args, "--tokens-per-step", "128", "--batch", "8"]) == 2
+    assert "say one of the two" in capsys.readouterr().err
+
+
+def test_no_legal_combination_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["fit", "gpt2:layers=2:seq=16", "--array", "tpu-v3-8", "--axes", "micro-batch"]
+    assert main([*args, "--batch", "7"]) == 2
+    assert "no dp divides a batch of 7" in capsys.readouterr().err
