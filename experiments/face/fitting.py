@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Progress,
     )
     from experiments.studies.running.runner import Runner
+    from hardware import Array
 
 SHOWN = 15
 COLUMNS = ("size", "micro_batch", "update")
@@ -289,21 +290,12 @@ def fit(
     every, rows, asked = list[Any](), list[dict[str, Any]](), list[Choices]()
     cases = list[Case]()
     for label, changes in _sizes(vary, changed(set, options)):
-        place = array_of(array, changes)
-        model = execution_of(execution, options, place)
-        if model.model != "deployed":
-            raise UsageError(
-                "fit: the published model has no memory; take --execution deployed, or an array "
-                "that is for it, as --array h100-cluster (see: list arrays)"
-            )
-        given = network_of(network, transforms_of(options), place)
-        size = BATCH if batch is None else batch_of(batch)
+        choices = _choices(network, array_of(array, changes), batch, execution, options)
         if tokens_per_step is not None:
             if batch is not None:
                 raise UsageError("--batch and --tokens-per-step: say one of the two")
-            size = batch_of_tokens(given, tokens_per_step)
-        check_batch(size)
-        choices = Choices(given, place, size, model, varied)
+            choices = replace(choices, batch=batch_of_tokens(choices.network, tokens_per_step))
+        choices = replace(choices, varied=varied)
         with running(options, None if most == EVERY else most) as (runner, progress, _):
             found, ran = _simulated(runner, choices, limits, most, progress)
         every.append(found.passed)
@@ -324,6 +316,26 @@ def fit(
         return result
     at = rows.index(result.fits[0])
     return FitResult(tuple(asked), objective, limits, counted, tuple(rows), cases[at])
+
+
+def _choices(
+    network: NetworkLike,
+    place: Array,
+    batch: int | None,
+    execution: ExecutionLike | None,
+    options: FitOptions,
+) -> Choices:
+    """A network on an array under the deployed model; raises UsageError for another."""
+    model = execution_of(execution, options, place)
+    if model.model != "deployed":
+        raise UsageError(
+            "fit: the published model has no memory; take --execution deployed, or an array "
+            "that is for it, as --array h100-cluster (see: list arrays)"
+        )
+    given = network_of(network, transforms_of(options), place)
+    size = BATCH if batch is None else batch_of(batch)
+    check_batch(size)
+    return Choices(given, place, size, model)
 
 
 def _sizes(vary: str | None, changes: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -41,7 +41,7 @@ from simulator.search.closed_form.exchange_times import Bucketed, ExchangeTimes
 from simulator.search.closed_form.pieces import Piece, Pieces
 from workloads import Network, partition_graph
 
-IN_PARTS = {Update.SHARDED: 1, Update.GRADIENTS: 2, Update.WEIGHTS: 3}
+IN_PARTS: dict[str, int] = {Update.SHARDED: 1, Update.GRADIENTS: 2, Update.WEIGHTS: 3}
 """How much of the optimizer's state, gradients and weights replicas keep in parts, by update."""
 
 
@@ -221,7 +221,7 @@ class _Step:
     def __init__(self, of: FirstPass, layout: Layout, cuts: tuple[int, ...]) -> None:
         self._of, self._layout, self._axes, self._cuts = of, layout, layout.axes, cuts
         self._many = of.micro_batches(layout)
-        self._parts = IN_PARTS.get(Update(layout.update), 0) if layout.update else 0
+        self._parts = IN_PARTS.get(layout.update, 0)
         self._ways = layout.axes.dp * layout.axes.cp
         self._stages = [self._stage(*ends) for ends in pairwise(cuts)]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from itertools import product
+from math import gcd, inf
 
 from hardware import Array
 from planners import Axes, Plan, PlanError, Staging
 from planners.axes.planner import planned_by_axes
+from planners.axes.stage_cuts import blocks_of
 from planners.axes.stage_search import Stages, StageSearch
 from planners.cost.objective import Objective
 from simulator.collectives.algorithms import CollectiveError
@@ -19,13 +21,15 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.models import MODELS, rules_of
 from simulator.lowering.pipeline.program import pipelined
 from simulator.lowering.step.training_step import training_step
-from simulator.search.closed_form.first_pass import IN_PARTS
+from simulator.search.closed_form.first_pass import IN_PARTS, FirstPass, Layout
 from simulator.search.kinds.stage_costs import StageCosts
 from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 
 NEAR = 1.25
 """The estimate of a candidate is at most this many times the best estimate."""
+UNIFORM, UNSURE = 20, 1.1
+"""Axes on all devices that are simulated: so many, estimated at most so much above the best."""
 OF_A_SORT = 4
 """Candidates with equal numbers of stages and equal micro-batches: at most so many are kept."""
 LEAST, MOST, MOST_PASSES = 4, 48, 3000
@@ -148,11 +152,19 @@ def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: Stage
 def stages_over_kinds(
     network: Network, array: Array, batch: int, objective: Objective, execution: Execution
 ) -> Plan:
-    """The fastest of the candidates that fit; raises PlanError where none does."""
+    """The fastest of the candidates that fit; raises PlanError where none does.
+
+    Candidates are stages over kinds, and the axes on all devices that the first pass finds best.
+    """
     best, best_s, why = None, inf, ""
-    for one in candidates(network, array, batch, execution):
+    named = ((0.0, one.staging) for one in candidates(network, array, batch, execution))
+    for estimate_s, staging in (*named, *on_all_devices(network, array, batch, execution)):
+        if estimate_s > UNSURE * best_s:
+            continue
         try:
-            plan = _plan(one, network, array, batch, objective, execution)
+            axes = staging.parallel or Axes()
+            plan = planned_by_axes(network, array, batch, axes, staging, objective)
+            plan = with_updates(network, plan, array, execution)
             seconds = _simulated_s(network, plan, array, execution)
         except (PlanError, CollectiveError, OutOfMemoryError) as error:
             why = str(error)
@@ -167,17 +179,40 @@ def stages_over_kinds(
     return best
 
 
-def _plan(
-    one: Candidate,
-    network: Network,
-    array: Array,
-    batch: int,
-    objective: Objective,
-    execution: Execution,
-) -> Plan:
-    staging = one.staging
-    plan = planned_by_axes(network, array, batch, Axes(sp=one.by_positions), staging, objective)
-    return with_updates(network, plan, array, execution)
+def on_all_devices(
+    network: Network, array: Array, batch: int, execution: Execution
+) -> list[tuple[float, Staging]]:
+    """Axes tp, sp, pp and dp on all devices: the best by the first pass, with their seconds."""
+    graph, size = partition_graph(network), array.group.size
+    heads = gcd(*(node.groups for node in graph if node.computed)) or 1
+    blocks = max(len(blocks_of(graph).firsts), 1)
+    first, found = FirstPass(network, array, batch, execution), list[tuple[float, Staging]]()
+    room = min(_room_bytes(array, execution, kind) for kind in range(len(array.group.kinds)))
+    for tp, pp in product(_powers(min(heads, size)), _powers(min(blocks, size))):
+        dp, rest = divmod(size, tp * pp)
+        if rest or heads % tp or batch % max(dp, 1):
+            continue
+        sizes = [each for each in _powers(batch // dp) if not batch // dp % each]
+        for sp, each in product(sorted({False, tp > 1}), sizes):
+            axes = Axes(dp, pp, tp, sp=sp)
+            layout = Layout(axes, each, execution.recompute, execution.update)
+            try:
+                seconds = first.estimate(layout, room).seconds
+            except PlanError:
+                continue
+            if seconds < inf:
+                found.append((seconds, Staging(parallel=axes, micro_batch=each)))
+    return sorted(found, key=lambda one: one[0])[:UNIFORM]
+
+
+def _room_bytes(array: Array, execution: Execution, kind: int) -> float:
+    device, _ = array.group.kinds[kind]
+    each = device.hbm_capacity_bytes / device.cores_per_chip
+    return each * (1 - execution.memory_reserve)
+
+
+def _powers(most: int) -> list[int]:
+    return [1 << k for k in range(most.bit_length())]
 
 
 def _simulated_s(network: Network, plan: Plan, array: Array, execution: Execution) -> float:

@@ -10,7 +10,7 @@ from math import gcd, inf
 import numpy as np
 
 from hardware import Array, Wires, wires_of
-from planners import Axes, Update
+from planners import Axes
 from planners.axes.stage_search import BEHIND, Floats, Option
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.transfers import between
@@ -74,7 +74,7 @@ class StageCosts:
     def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
         """A stage, of which each replica has one micro-batch ``once``, or several."""
         alone, pieces = self._pieces(kind, tp)
-        parts, arithmetic = self._parts, self.array.group.arithmetic
+        parts, arithmetic = IN_PARTS.get(self.execution.update, 0), self.array.group.arithmetic
         (_, count), room = self.array.group.kinds[kind], self._room_bytes(kind)
 
         def held(one: Piece) -> float:
@@ -113,11 +113,6 @@ class StageCosts:
     def first(self, kind: int) -> int:
         """The number of a kind's first device."""
         return sum(count for _, count in self.array.group.kinds[:kind])
-
-    @property
-    def _parts(self) -> int:
-        """Which of state, gradients and weights replicas keep in parts: the first so many."""
-        return IN_PARTS.get(Update(self.execution.update), 0) if self.execution.update else 0
 
     def _pieces(self, kind: int, tp: int) -> tuple[list[Piece], list[Piece]]:
         """Pieces alone, and what each adds to a stage."""
