@@ -149,25 +149,25 @@ class Fit:
         return {heavier: self.choices.case(heavier)}
 
     def unsure(self, rows: Mapping[Choice, Mapping[str, Any]]) -> dict[Choice, Case]:
-        """Those that may be faster than the best: by as much as estimates were too high.
+        """Those that may be faster than the best.
 
-        Or, where that is more, by twice the median of all differences.
+        Of an estimate that is the least share that the engine took of one, less half of how far
+        shares are apart. They are at most a quarter as many as were asked for.
         """
-        ratios = [
+        shares = [
             row["iteration_s"] / row["first_pass_s"]
             for row in rows.values()
             if row["iteration_s"] and row["first_pass_s"]
         ]
-        off = differences([*rows.values()])
-        if off is None:
+        if not shares:
             return {}
-        least = max(min(*ratios, 1 - 2 * off["median"]), LEAST)
+        least = max(min(shares) - (max(shares) - min(shares)) / 2, LEAST)
         best_s = min(row["iteration_s"] for row in rows.values() if row["iteration_s"])
         known = self.passed.fitting
         self._waiting = [
             one for one in self._waiting if one in known and known[one].seconds * least < best_s
         ]
-        return self._next(self._most)
+        return self._next(max(self._most // 4, 1))
 
     def _next(self, many: int) -> dict[Choice, Case]:
         taken, self._waiting = self._waiting[:many], self._waiting[many:]

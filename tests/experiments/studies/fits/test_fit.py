@@ -107,9 +107,9 @@ def test_behind_one_that_does_not_fit_comes_more_recomputation_and_the_next() ->
     ("seconds", "others", "tried"),
     [
         (2.0, {}, 0),  # what was right is right
-        (1.8, {}, 1),  # 2.2 s may be 1.71, by twice the difference that was seen
-        (1.95, {2.0: 1.7, 3.0: 3.0}, 0),  # that is faster
-        (1.95, {4.0: 3.4, 3.0: 3.0}, 1),  # 2.2 s may be 1.87, as 4 s were 3.4
+        (1.8, {}, 0),  # 2.2 s may be 1.98, as 2 s were 1.8
+        (1.9, {4.0: 3.6, 3.0: 3.0}, 1),  # 2.2 s may be 1.87: 0.9 less half of 0.1
+        (1.9, {2.0: 1.8, 3.0: 3.0}, 0),  # that is faster
         (1.0, {}, 0),  # half at least: 1.1
     ],
 )
