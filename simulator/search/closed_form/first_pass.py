@@ -238,10 +238,9 @@ class _Step:
     def _places(self) -> list[int]:
         """The first of those places that are alike: it holds most, and is the last to be done."""
         p = self._axes.pp
-        ids = (tuple(map(id, self._stages[place::p])) for place in range(p))
-        found: dict[tuple[int, ...], int] = {}
-        for place, key in enumerate(ids):
-            found.setdefault(key, place)
+        found: dict[tuple[Piece, ...], int] = {}
+        for place in range(p):
+            found.setdefault(tuple(self._stages[place::p]), place)
         return sorted({*found.values(), p - 1})
 
     @cached_property
