@@ -45,6 +45,6 @@ def test_lines_come_before_anything_is_finished(
 def test_a_long_command_says_that_it_works(
     command: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.progress.EVERY_S", 0.01)
+    monkeypatch.setattr("experiments.progress.EVERY_S", 0.001)
     assert main([command, "resnet50", "--planner", "owt", "--array", "tpu-v3-8"]) == 0
     assert f"{said} done after 0 s" in capsys.readouterr().err
