@@ -33,8 +33,8 @@ NEARLY = 1.02
 """Estimates of memory that are so much too large are simulated: the engine tells."""
 LEAST = 0.5
 """Of an estimate, what a step is taken to last at least."""
-MANY = 12
-"""Splits, from which several processes are worth their start."""
+MANY, PARTS = 12, 4
+"""From so many splits on they are estimated in so many parts."""
 KEPT = 3
 """Estimates that are kept for each that is simulated: others follow those that do not fit."""
 
@@ -68,15 +68,11 @@ class FirstPassed:
 @no_collecting()
 def first_pass(part: Part) -> FirstPassed:
     """Estimates of the fastest combinations of some splits."""
-    asked = part.choices
+    asked = replace(part.choices, network=part.network)  # the one that this process knows
     array = asked.execution.planned(asked.array)
     passing = FirstPass(part.network, array, asked.batch, asked.execution)
-    ranking, every, found = (
-        Ranking(passing, part.most, part.room_bytes),
-        0,
-        dict[Choice, Estimate](),
-    )
-    unknown, estimated = list[Choice](), 0
+    ranking = Ranking(passing, part.most, part.room_bytes)
+    found, unknown, every, estimated = dict[Choice, Estimate](), list[Choice](), 0, 0
     for split in asked.splits():
         if (split.cp * split.ep).bit_length() % part.step != part.first:
             continue
@@ -115,12 +111,19 @@ def _fastest(found: Mapping[Choice, Estimate], most: int) -> dict[Choice, Estima
 
 
 def passed(runner: Runner, choices: Choices, most: int, room_bytes: float) -> FirstPassed:
-    """The first pass over all combinations, in several processes where there are many splits."""
-    jobs = runner.processes if len([*choices.splits()]) >= MANY else 1
-    part = Part(choices.network, choices, KEPT * most, NEARLY * room_bytes, 0, jobs)
-    parts = {first: replace(part, first=first) for first in range(jobs)}
-    found = dict(runner.spread(first_pass, parts)) if jobs > 1 else {0: first_pass(part)}
-    return together([found[first] for first in sorted(found)], KEPT * most)
+    """The first pass over all combinations.
+
+    Many splits are estimated in PARTS, in as many processes as there are: what a part leaves out
+    depends on what it has found, so parts are the same whatever the number of processes.
+    """
+    count = PARTS if len([*choices.splits()]) >= MANY else 1
+    part = Part(choices.network, choices, KEPT * most, NEARLY * room_bytes, 0, count)
+    parts = {first: replace(part, first=first) for first in range(count)}
+    if min(count, runner.processes) > 1:
+        found = dict(runner.spread(first_pass, parts))
+    else:
+        found = {first: first_pass(one) for first, one in parts.items()}
+    return together([found[first] for first in range(count)], KEPT * most)
 
 
 class Fit:

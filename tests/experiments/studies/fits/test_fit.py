@@ -10,7 +10,17 @@ import accelarray
 from experiments.output import UsageError
 from experiments.studies.fits.asked import at_most_of, batch_of_tokens, score
 from experiments.studies.fits.choices import Choice, Choices
-from experiments.studies.fits.fit import EVERY, FirstPassed, Fit, Part, first_pass, run_choice
+from experiments.studies.fits.fit import (
+    EVERY,
+    MANY,
+    FirstPassed,
+    Fit,
+    Part,
+    first_pass,
+    passed,
+    run_choice,
+)
+from experiments.studies.running.runner import Runner
 from planners import Axes
 from simulator import DEPLOYED
 from simulator.search.closed_form.first_pass import Estimate
@@ -87,14 +97,14 @@ def test_all_that_fits_is_simulated_where_asked() -> None:
         assert any(c in fitting and fitting[c] <= seconds for c in alike)
 
 
-def passed(*seconds: float) -> tuple[list[Choice], FirstPassed]:
+def ranked(*seconds: float) -> tuple[list[Choice], FirstPassed]:
     choices = [Choice(Axes(8), 1 << k) for k in range(len(seconds))]
     found = {c: Estimate(one, 0.0, 0.0) for c, one in zip(choices, seconds, strict=True)}
     return choices, FirstPassed(len(found), len(found), 0, found, ())
 
 
 def test_behind_one_that_does_not_fit_comes_more_recomputation_and_the_next() -> None:
-    (first, second), found = passed(1.0, 2.0)
+    (first, second), found = ranked(1.0, 2.0)
     fit = Fit(asked(SMALL, ("pp", "recompute")), found, 1)
     assert [*fit.cases()] == [first]
     over = {"reason": "x", "out_of_memory": True}
@@ -117,7 +127,7 @@ def test_those_that_may_be_faster_are_simulated_too(
     seconds: float, others: dict[float, float], tried: int
 ) -> None:
     """The first was estimated at 2 s, and not simulated are 2.2 and 5 s."""
-    (first, second, _), found = passed(2.0, 2.2, 5.0)
+    (first, second, _), found = ranked(2.0, 2.2, 5.0)
     fit = Fit(asked(SMALL, ()), found, 1)
     fit.cases()
     rows: dict[Choice, dict[str, Any]] = {
@@ -188,3 +198,12 @@ def test_processes_find_the_same() -> None:
     assert sum(part.every for part in parts) == whole.every == len(list(of.choices()))
     together = sorted(e.seconds for part in parts for e in part.fitting.values())
     assert together[:5] == [e.seconds for e in whole.fitting.values()][:5]
+
+
+def test_any_number_of_processes_gives_the_same_answer() -> None:
+    """Many splits are estimated in parts, which are the same in one process and in two."""
+    of = Choices(load_network(SMALL), array(), 16, DEPLOYED)
+    assert len(list(of.splits())) >= MANY
+    one, two = (passed(Runner(jobs=jobs), of, 5, of.capacity_bytes) for jobs in (1, 2))
+    assert one == two
+    assert [*one.fitting] == [*two.fitting]
