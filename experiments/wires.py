@@ -15,6 +15,7 @@ import numpy as np
 
 from experiments.collective import rates
 from experiments.files.measurements import Measured, Timed
+from experiments.measured.fit import least
 from experiments.output import UsageError, deliver
 from experiments.results.result import Result
 from experiments.terms import duration
@@ -27,8 +28,8 @@ from simulator.collectives.choice import members_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-ROUNDS, SECTIONS, GOLDEN = 4, 9, (5**0.5 - 1) / 2
-"""Of the search: turns through the constants, and golden sections in each."""
+ROUNDS, CLOSE = 4, 0.02
+"""Of the search: turns through the constants, and how near each comes, of its range."""
 LARGE, ENOUGH = 16e6, 3
 """Bytes of messages above which all go by one protocol; so many of them tell its constants."""
 RANGES = {"efficiency": (0.01, 1.0), "latency_s": (1e-8, 1e-2), "slower": (0.05, 20.0)}
@@ -49,7 +50,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Compared:
     """One measured collective, on the array as it is, and with the constants that were found."""
 
     collective: str
@@ -76,7 +77,7 @@ class WiresResult(Result):
     ranks: int
     nodes: int
     link: Link
-    fits: tuple[Fit, ...]
+    fits: tuple[Compared, ...]
     settings: Settings
     """Those of the array's topology, with the constants."""
 
@@ -193,7 +194,7 @@ def calibrated_wires(
     if split and small:
         link = _least(partial(loss, small), link, [*RANGES][2:])
     fits = tuple(
-        Fit(row.collective, row.bytes, row.seconds, *_rate(row, measured.ranks), was, now)
+        Compared(row.collective, row.bytes, row.seconds, *_rate(row, measured.ranks), was, now)
         for row, was, now in zip(measured.rows, before, seconds(changed(link)), strict=True)
     )
     return WiresResult(
@@ -251,26 +252,15 @@ def _members(measured: Measured, wires: Wires, array: str) -> np.ndarray[Any, An
 
 
 def _least(loss: Callable[[Link], float], link: Link, names: Sequence[str]) -> Link:
-    """The constants of the least loss: each in turn, on a logarithmic scale, by golden sections."""
-
-    def at(link: Link, name: str, log: float) -> float:
-        return loss(replace(link, **{name: math.exp(log)}))
-
+    """The constants of the least loss: each in turn, on a logarithmic scale."""
     for turn in range(ROUNDS):
         for name in names:
             low, high = map(math.log, RANGES[name])
             middle, wide = math.log(getattr(link, name)), (high - low) / 4**turn
-            low, high = max(low, middle - wide), min(high, middle + wide)
-            left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-            found = at(link, name, left), at(link, name, right)
-            for _ in range(SECTIONS):
-                if found[0] < found[1]:
-                    high, right = right, left
-                    left = high - GOLDEN * (high - low)
-                    found = at(link, name, left), found[0]
-                else:
-                    low, left = left, right
-                    right = low + GOLDEN * (high - low)
-                    found = found[1], at(link, name, right)
-            link = replace(link, **{name: math.exp((low + high) / 2)})
+
+            def at(log: float, link: Link = link, name: str = name) -> float:
+                return loss(replace(link, **{name: math.exp(log)}))
+
+            ends = max(low, middle - wide), min(high, middle + wide)
+            link = replace(link, **{name: math.exp(least(at, *ends, CLOSE * wide))})
     return link

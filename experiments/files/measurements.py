@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from experiments.output import UsageError
+from experiments.results.formats import csv_of
 from hardware.reader import MOST_ROWS, parse_json, read_text, shown
 from workloads import SIZES
 
@@ -151,9 +151,8 @@ class Log:
     def to_csv(self) -> str:
         """The row, unknown cells empty, notes in front."""
         lines = [f"# read from {self.path}: MLPerf's log", *(f"# {note}" for note in self.notes)]
-        cells = [self.cells.get(column, "") for column in _COLUMNS]
-        quoted = [json.dumps(cell) if re.search(r'[,"\n]', cell) else cell for cell in cells]
-        return "\n".join([*lines, ",".join(_COLUMNS), ",".join(quoted)]) + "\n"
+        row = {column: self.cells.get(column, "") for column in _COLUMNS}
+        return "\n".join([*lines, csv_of([row])])
 
 
 LOGS = (".log", ".txt", ".out")
@@ -177,7 +176,7 @@ def mllog(text: str, path: str) -> Log:
     events = _events(text, path)
     values = {str(one["key"]): one.get("value") for one in events if "key" in one}
     notes = list[str]()
-    benchmark = str(values.get("submission_benchmark", ""))[:60]
+    benchmark = " ".join(str(values.get("submission_benchmark", ""))[:60].split())
     cells = {
         "id": re.sub(r"[^\w.-]", "_", Path(path).stem)[:100] or "log",
         "source": " ".join(f"MLPerf {str(values.get('submission_org', ''))[:60]}".split()),

@@ -156,12 +156,12 @@ def _factor(rows: Sequence[tuple[Probed, float]]) -> float:
         errors = [one.error(min(share * math.exp(log), 1.0)) for one, share in rows]
         return math.fsum(error * error for error in errors) + PRIOR * log * log
 
-    return math.exp(_least(loss, -WIDEST, WIDEST))
+    return math.exp(least(loss, -WIDEST, WIDEST))
 
 
-def _least(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function of one valley is least, by thirds."""
-    while high - low > 1e-6:
+def least(loss: Callable[[float], float], low: float, high: float, close: float = 1e-6) -> float:
+    """Where a function of one valley is least, by thirds, until it is so ``close``."""
+    while high - low > close:
         third = (high - low) / 3
         if loss(low + third) < loss(high - third):
             high -= third

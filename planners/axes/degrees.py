@@ -129,6 +129,11 @@ class Axes:
         return ",".join(said) or "dp=1"
 
 
+def powers_to(most: int) -> list[int]:
+    """Powers of two, from 1 on, that are at most so many; 1 in any case."""
+    return [1 << k for k in range(max(most, 1).bit_length())]
+
+
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= MOST
 

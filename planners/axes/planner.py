@@ -147,10 +147,9 @@ class _Planning:
             return named_cuts(self._graph, cuts, stages)
         if layers := self._staging.stage_layers:
             return first_nodes_of(self._graph, layers, stages)
-        from planners.axes.stage_cuts import first_nodes
+        from planners.axes.stage_cuts import usual_first_nodes
 
-        weighted = {layer.name for layer in self._network.layers if layer.weighted}
-        return first_nodes(self._graph, stages, [node.name in weighted for node in self._graph])
+        return usual_first_nodes(self._network, stages)
 
     def _placed(self, stages: Sequence[Sequence[Replicas]]) -> tuple[Place, ...]:
         """Each stage's devices: as many each, in the array's order, unless ``stages`` says which.

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from planners.pipeline.balance import balanced
 from planners.sizing import sizing, whole
-from workloads import Graph
+from workloads import Graph, Network, partition_graph
 from workloads.cache import once_for_each
 
 
@@ -41,6 +41,13 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
         flops = sizing(graph).of(1, whole(graph), fused=True).flops
         return balanced([(flops[0] + flops[1] + flops[2]).tolist()] * stages, weighted)
     return (0, *(begins[passed] for passed in accumulate(counts[:-1])))
+
+
+def usual_first_nodes(network: Network, stages: int) -> tuple[int, ...]:
+    """The first node of each stage of a network, where nobody says; raises PlanError."""
+    graph = partition_graph(network)
+    weighted = {layer.name for layer in network.layers if layer.weighted}
+    return first_nodes(graph, stages, [node.name in weighted for node in graph])
 
 
 def _counts(blocks: int, stages: int) -> list[int] | None:

@@ -177,6 +177,11 @@ def memory_use(
     )
 
 
+def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:
+    """The least HBM of a core of any kind."""
+    return min(device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds)
+
+
 def _over_time(held: Iterable[_Held], operators: int) -> tuple[list[float], list[float]]:
     """Bytes of all of these at each operator, and of those that are kept behind it."""
     change, freed = [0.0] * (operators + 1), [0.0] * operators

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +11,7 @@ from planners import TIME, Objective, Plan, PlanError
 from planners.errors import check_batch
 from planners.hierarchy.fixed_types import priced
 from planners.plan.updates import ARRIVAL
+from simulator.cost.memory import capacity_bytes
 from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.bounds import work_bound_s
@@ -117,11 +117,6 @@ def _of_price(judge: Judge, like: Plan, byte_s: float) -> None:
     found.of_one_kind()
     for shares in proportions(judge.array.group)[:2]:
         found.of_all_kinds(shares)
-
-
-def capacity_bytes(kinds: Sequence[tuple[Device, int]]) -> float:
-    """The least HBM of a core of any kind."""
-    return min(device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds)
 
 
 def _blank(judge: Judge, batch: int, objective: Objective) -> Plan:

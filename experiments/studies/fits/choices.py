@@ -14,10 +14,12 @@ from experiments.studies.case import Case
 from experiments.studies.options import with_options
 from hardware import Array
 from planners import AXES, Axes, Update
+from planners.axes.degrees import powers_to
 from planners.axes.node_types import experts
-from planners.axes.stage_cuts import blocks_of, first_nodes
+from planners.axes.stage_cuts import blocks_of, usual_first_nodes
 from planners.axes.stage_devices import first_nodes_of
 from simulator import Execution
+from simulator.cost.memory import capacity_bytes
 from simulator.cost.number_bytes import number_bytes
 from simulator.search.closed_form.first_pass import Layout
 from simulator.search.updates import AUTO
@@ -256,9 +258,7 @@ class Choices:
 
     def _usual(self, stages: int) -> list[int]:
         """Blocks of each stage, as planner "axes" cuts."""
-        graph = partition_graph(self.network)
-        weighted = {layer.name for layer in self.network.layers if layer.weighted}
-        ends = first_nodes(graph, stages, [node.name in weighted for node in graph])
+        graph, ends = partition_graph(self.network), usual_first_nodes(self.network, stages)
         blocks = blocks_of(graph).firsts
         return [
             sum(first <= node < end for node in blocks)
@@ -283,10 +283,7 @@ class Choices:
     @property
     def capacity_bytes(self) -> float:
         """HBM of the smallest device's core, without what is reserved."""
-        kinds = self.array.group.kinds
-        return (1 - self.execution.memory_reserve) * min(
-            device.hbm_capacity_bytes / device.cores_per_chip for device, _ in kinds
-        )
+        return (1 - self.execution.memory_reserve) * capacity_bytes(self.array.group.kinds)
 
     def state_bytes(self, choice: Choice) -> float:
         """What a device holds at least: its share of weights, gradients and optimizer's state.
@@ -307,11 +304,6 @@ class Choices:
 @once_for_each
 def _parameters(network: Network) -> int:
     return network.parameters
-
-
-def powers_to(most: int) -> list[int]:
-    """Powers of two, from 1 on, that are at most so many; 1 in any case."""
-    return [1 << k for k in range(max(most, 1).bit_length())]
 
 
 def varied_of(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from experiments.studies.running.outputs import NAMES, Outputs, run_case
 from planners import AXES, Axes, PlanError
 from planners.axes.stage_devices import first_nodes_of
 from planners.pipeline.staging import Staging, named_cuts
+from simulator.cost.memory import capacity_bytes
 from simulator.engine.operations import DeviceMemory
 from simulator.search.closed_form.first_pass import Estimate, FirstPass, Layout
 from workloads import partition_graph
@@ -24,10 +25,10 @@ def run_estimated(case: Case) -> Outputs:
         found = estimate(case)
     except PlanError:
         return run_case(case) | {"estimated": False}
-    reserve, (device, count) = case.execution.memory_reserve, case.array.group.chips[0]
-    room = device.hbm_capacity_bytes / device.cores_per_chip
-    over = count * device.cores_per_chip if found.peak_bytes > (1 - reserve) * room else 0
-    cores = count * device.cores_per_chip
+    reserve, kinds = case.execution.memory_reserve, case.array.group.chips
+    device, count = min(kinds, key=lambda kind: capacity_bytes([kind]))  # full before all others
+    room, cores = capacity_bytes(kinds), count * device.cores_per_chip
+    over = cores if found.peak_bytes > (1 - reserve) * room else 0
     memory = DeviceMemory(device.name, found.peak_bytes, room, "", cores, over, (), reserve * room)
     return {
         **dict.fromkeys(NAMES),

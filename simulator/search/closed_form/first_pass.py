@@ -34,7 +34,7 @@ import numpy as np
 
 from hardware import Array
 from planners import Axes, PlanError, Update
-from planners.axes.stage_cuts import blocks_of, first_nodes
+from planners.axes.stage_cuts import blocks_of, usual_first_nodes
 from planners.plan.updates import ARRIVAL
 from simulator.lowering.execution import Execution
 from simulator.search.closed_form.exchange_times import Bucketed, ExchangeTimes
@@ -73,6 +73,14 @@ class Estimate(NamedTuple):
     held_bytes: float
 
 
+UPDATE, LAUNCH, STATE, WEIGHTS, KEPT, SUMS, PASSING = map(
+    Piece._fields.index,
+    ("update_s", "launch_s", "state", "weights", "kept", "sums", "passing"),
+)
+"""Columns of a table: seconds in front of ``STATE``, then bytes."""
+TIED = [STATE, Piece._fields.index("gradients"), WEIGHTS, SUMS]
+
+
 class Tied(NamedTuple):
     """A piece whose weights another one uses too: the share of its weights that does so."""
 
@@ -105,14 +113,14 @@ class Table:
             times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
             if self._tied and first <= self._tied.owner and self._tied.user < end:
                 of = self._tied.share * self.alone[self._tied.owner]
-                times[3] -= of[3] - of[4]
-                held[6:9] -= of[6:9]
-                held[10] -= of[10]
-            passing = np.append(alone[12], added[1:, 12])
-            passing -= np.append(np.cumsum(added[:0:-1, 9])[::-1], 0.0)  # what pieces behind kept
-            made = np.cumsum(np.append(alone[10], added[1:, 10])[::-1])[::-1]
+                times[UPDATE] -= of[UPDATE] - of[LAUNCH]
+                held[TIED] -= of[TIED]
+            passing = np.append(alone[PASSING], added[1:, PASSING])
+            # backward, what the pieces behind one have kept is free again
+            passing -= np.append(np.cumsum(added[:0:-1, KEPT])[::-1], 0.0)
+            made = np.cumsum(np.append(alone[SUMS], added[1:, SUMS])[::-1])[::-1]
             most = float(passing.max()), float((passing + made).max())
-            found = [*times[:6].tolist(), *held[6:12].tolist(), *most]
+            found = [*times[:STATE].tolist(), *held[STATE:PASSING].tolist(), *most]
             self._known[key] = Piece(*found)
         return self._known[key]
 
@@ -138,11 +146,9 @@ class FirstPass:
 
     def _cuts(self, layout: Layout) -> tuple[int, ...]:
         """The first piece of each stage, and the end."""
-        stages, graph = layout.axes.pp * layout.axes.vp, partition_graph(self._network)
+        stages = layout.axes.pp * layout.axes.vp
         if not layout.firsts and stages not in self._usual:
-            weighted = {layer.name for layer in self._network.layers if layer.weighted}
-            named = [node.name in weighted for node in graph]
-            self._usual[stages] = first_nodes(graph, stages, named)
+            self._usual[stages] = usual_first_nodes(self._network, stages)
         firsts = layout.firsts or self._usual[stages]
         if not set(firsts) <= self._numbers.keys():
             raise PlanError("stages begin where pieces do not")
@@ -425,7 +431,7 @@ class _Step:
             ahead = len(self._in_flight(place))
             kept += min(place, self._many - ahead) * stages[0].late
         if self._parts > 1:  # two buckets, or units, of gradients, when activations are gone
-            unit = float(self._tables[0].added[:, 8].max())
+            unit = float(self._tables[0].added[:, WEIGHTS].max())
             gradients = sum(one.weights for one in stages) / self._of.weight_share
             bucket = self._of.exchanges.bucket_bytes(self._ways)
             each = unit / self._of.weight_share if self._parts == 3 else bucket

@@ -10,11 +10,13 @@ from math import gcd, inf
 
 from hardware import Array
 from planners import Axes, Plan, PlanError, Staging
+from planners.axes.degrees import powers_to
 from planners.axes.planner import planned_by_axes
 from planners.axes.stage_cuts import blocks_of
 from planners.axes.stage_search import Stages, StageSearch
 from planners.cost.objective import Objective
 from simulator.collectives.algorithms import CollectiveError
+from simulator.cost.memory import capacity_bytes
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
@@ -113,7 +115,7 @@ def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate
 
 def _sizes(array: Array, batch: int) -> list[int]:
     """Sizes of micro-batches, the largest first: powers of two, and equal shares of devices."""
-    powers = {1 << k for k in range(batch.bit_length())}
+    powers = {*powers_to(batch)}
     shares = {batch // count for _, count in array.group.kinds} | {batch // array.group.size}
     sizes = (size for size in powers | shares if size and not batch % size)
     return sorted(sizes, reverse=True)
@@ -187,12 +189,12 @@ def on_all_devices(
     heads = gcd(*(node.groups for node in graph if node.computed)) or 1
     blocks = max(len(blocks_of(graph).firsts), 1)
     first, found = FirstPass(network, array, batch, execution), list[tuple[float, Staging]]()
-    room = min(_room_bytes(array, execution, kind) for kind in range(len(array.group.kinds)))
-    for tp, pp in product(_powers(min(heads, size)), _powers(min(blocks, size))):
+    room = (1 - execution.memory_reserve) * capacity_bytes(array.group.kinds)
+    for tp, pp in product(powers_to(min(heads, size)), powers_to(min(blocks, size))):
         dp, rest = divmod(size, tp * pp)
         if rest or heads % tp or batch % max(dp, 1):
             continue
-        sizes = [each for each in _powers(batch // dp) if not batch // dp % each]
+        sizes = [each for each in powers_to(batch // dp) if not batch // dp % each]
         for sp, each in product(sorted({False, tp > 1}), sizes):
             axes = Axes(dp, pp, tp, sp=sp)
             layout = Layout(axes, each, execution.recompute, execution.update)
@@ -203,16 +205,6 @@ def on_all_devices(
             if seconds < inf:
                 found.append((seconds, Staging(parallel=axes, micro_batch=each)))
     return sorted(found, key=lambda one: one[0])[:UNIFORM]
-
-
-def _room_bytes(array: Array, execution: Execution, kind: int) -> float:
-    device, _ = array.group.kinds[kind]
-    each = device.hbm_capacity_bytes / device.cores_per_chip
-    return each * (1 - execution.memory_reserve)
-
-
-def _powers(most: int) -> list[int]:
-    return [1 << k for k in range(most.bit_length())]
 
 
 def _simulated_s(network: Network, plan: Plan, array: Array, execution: Execution) -> float:

@@ -11,7 +11,9 @@ import numpy as np
 
 from hardware import Array, Wires, wires_of
 from planners import Axes
+from planners.axes.degrees import powers_to
 from planners.axes.stage_search import BEHIND, Floats, Option
+from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.transfers import between
 from simulator.lowering.step.training_step import alone_s
@@ -56,11 +58,10 @@ class StageCosts:
     def widths(self) -> list[list[int]]:
         """Of each kind, the widths of tensor parallelism: within a node, of whole heads."""
         heads = gcd(*(node.groups for node in partition_graph(self.network) if node.computed))
-        found = []
-        for most in self.nodes:
-            powers = [1 << k for k in range(most.bit_length())]
-            found.append([tp for tp in powers if tp == 1 or (heads and not heads % tp)])
-        return found
+        return [
+            [tp for tp in powers_to(most) if tp == 1 or (heads and not heads % tp)]
+            for most in self.nodes
+        ]
 
     def options(self, micro_batches: int) -> list[Option]:
         """Stages of each kind, width and number of replicas."""
@@ -106,9 +107,8 @@ class StageCosts:
         )
 
     def _room_bytes(self, kind: int) -> float:
-        device, _ = self.array.group.kinds[kind]
-        each = device.hbm_capacity_bytes / device.cores_per_chip
-        return each * (1 - self.execution.memory_reserve)
+        alone = [self.array.group.kinds[kind]]
+        return (1 - self.execution.memory_reserve) * capacity_bytes(alone)
 
     def first(self, kind: int) -> int:
         """The number of a kind's first device."""
@@ -170,7 +170,7 @@ def replicas_of(most: int, micro_batches: int) -> list[int]:
     if most < 9:
         found = {*range(1, most + 1)}
     else:
-        found = {1 << k for k in range(most.bit_length())} | {most // k for k in range(1, 5)}
+        found = {*powers_to(most)} | {most // k for k in range(1, 5)}
     return sorted(many for many in found if many and not micro_batches % many)
 
 

@@ -1,5 +1,6 @@
 """What nccl-tests, rccl-tests and MLPerf's logs say, and links calibrated by the former."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,18 @@ def event(at: int, key: str, value: object, **metadata: object) -> str:
     what = {"namespace": "", "time_ms": at, "event_type": kind.get(key, "POINT_IN_TIME")}
     said = {"key": key, "value": value, "metadata": {"file": "x.py", "lineno": 1, **metadata}}
     return f":::MLLOG {json.dumps(what | said)}"
+
+
+def test_words_of_a_log_stay_words_in_its_row(tmp_path: Path) -> None:
+    """Quotes, commas, new lines and what a spreadsheet would take for a formula."""
+    path = tmp_path / "x.log"
+    path.write_text(log(submission_org='A "B", C\nD', submission_benchmark="=1+1\nx,y"))
+    target = tmp_path / "rows.csv"
+    accelarray.read(path).save(target)
+    lines = [line for line in target.read_text().splitlines() if not line.startswith("#")]
+    (cells,) = csv.DictReader(lines)
+    assert cells["source"] == 'MLPerf A "B", C D'
+    assert cells["model"] == "'=1+1 x,y"
 
 
 def test_an_mlperf_log_is_a_row_that_is_simulated(tmp_path: Path) -> None:

@@ -117,8 +117,9 @@ def by_hand(layout: Layout) -> Estimate:
 @pytest.mark.parametrize(
     ("axes", "schedule", "seconds"),
     [
-        # 8 micro-batches of 8 blocks on 4 stages: 12 s each, and 3 x 12 s until all are busy
-        (Axes(dp=4, pp=4), "1f1b", 8 * 12 + 3 * 12 + 2 * 3 * 0.25),
+        # 8 micro-batches of 8 blocks on 4 stages of 12 s: the first takes 49.5 s, and the others
+        # follow every 49.5 / 4 s, as at most 4 are on their way from stage 0 and back
+        (Axes(dp=4, pp=4), "1f1b", 49.5 + 7 * 49.5 / 4),
         (Axes(dp=4, pp=4), "gpipe", 8 * 12 + 3 * 12 + 2 * 3 * 0.25),
         # a half of what is waited for, with two stages at each place
         (Axes(dp=4, pp=4, vp=2), "", 8 * 12 + 3 * 6 + 2 * 4 * 0.25),
@@ -130,8 +131,7 @@ def by_hand(layout: Layout) -> Estimate:
 def test_bubbles_by_hand(axes: Axes, schedule: str, seconds: float) -> None:
     """32 samples: 8 micro-batches of one sample in each of 4 ways."""
     found = by_hand(Layout(axes, 1, schedule=schedule)).seconds
-    sends = 0.5 * (axes.pp - 1) * 7 / 3 if schedule == "1f1b" else 0.0
-    assert found == pytest.approx(seconds, rel=0.02, abs=sends)
+    assert found == pytest.approx(seconds, abs=0.002)  # the tied weights' gradients are sent
 
 
 def test_what_has_no_formula_is_told() -> None:
