@@ -2,6 +2,7 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -43,8 +44,25 @@ def test_lines_come_before_anything_is_finished(
 
 @pytest.mark.parametrize(("command", "said"), [("simulate", "of 2"), ("plan", "0 of 1")])
 def test_a_long_command_says_that_it_works(
-    command: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: str,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("experiments.progress.EVERY_S", 0.001)
-    assert main([command, "resnet50", "--planner", "owt", "--array", "tpu-v3-8"]) == 0
+    """Its planner takes 0.2 s, however fast the machine is."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    monkeypatch.setattr("experiments.progress.EVERY_S", 0.02)
+    planner = f"{tmp_path / 'slow.py'}:slow"
+    assert main([command, "resnet50", "--planner", planner, "--array", "tpu-v3-8"]) == 0
     assert f"{said} done after 0 s" in capsys.readouterr().err
+
+
+SLOW = """
+import time
+from planners import load_planner
+
+def slow(*asked):
+    time.sleep(0.2)
+    return load_planner("owt")(*asked)
+"""
