@@ -11,6 +11,7 @@ from experiments.commands.arguments import PLANNER, STEP, add, add_network, add_
 from experiments.commands.resolve import array_of, execution_of, planner_of
 from experiments.face.inputs import network_of
 from experiments.notices import tell
+from experiments.options import OPTIONS as TABLE
 from experiments.options import PIPEDREAM
 from experiments.output import UsageError, progress_bar
 from experiments.progress import working
@@ -55,7 +56,7 @@ def configure_pipedream(commands: Any) -> None:
         hide=("recompute", "optimizer"),
     )
     add_output(parser)
-    parser.set_defaults(run=run_profile, **_OF_NETWORKS)
+    parser.set_defaults(run=run_profile, set=[])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -134,35 +135,10 @@ NEEDED = {
     "max-load": ("devices",),
     "phaze": ("devices", "bandwidth", "micro_batches", "memory"),
 }
-_OF_NETWORKS: dict[str, Any] = {
-    "network": None,
-    "layers": None,
-    "plan": None,
-    "array": None,
-    "set": [],
-    "precision": None,
-    "stack": None,
-    "levels": None,
-    "plot": None,
-    "batch": 512,
-    "objective": "time",
-    "communication": "printed",
-    "execution": None,
-    "update": None,
-    "overlap": None,
-    "shards": None,
-    "bucket": None,
-    "memory_reserve": None,
-    "update_order": None,
-    "algorithm": None,
-    "strict_memory": None,
-    "stages": None,
-    "schedule": None,
-    "virtual": None,
-    "cuts": None,
-    "tied": None,
-    "vertical_sync": None,
-    "batches": None,
+_OF_NETWORKS: dict[str, Any] = {"network": None} | {
+    one.name.replace("-", "_"): one.value if one.kind != "many" else []
+    for one in map(TABLE.__getitem__, (*STEP, *PLANNER, "plot", *OF_NETWORKS))
+    if one.name not in ("planner", "attention", "micro-batches", "recompute", "optimizer")
 }
 """What only a plan of a network reads, with what stands for "not given"."""
 
@@ -192,7 +168,7 @@ def _check(args: argparse.Namespace) -> None:
         )
     args.set = [change for change in args.set if change != f"optimizer={args.optimizer}"]
     for name, unset in _OF_NETWORKS.items():
-        if getattr(args, name) != unset:
+        if getattr(args, name, unset) != unset:
             what = "NETWORK" if name == "network" else _flag(name)
             raise UsageError(f"{what} has no meaning with --profile; give one or the other")
     for name, planners in OPTIONS.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.options.option import option, shown
+from experiments.options.option import option, shown, switch
 
 COMMANDS = (
     shown(
@@ -26,11 +26,9 @@ COMMANDS = (
         value="time",
         kind="choice",
     ),
-    option(
+    switch(
         "sweep.estimate",
-        "",
         "estimate steps of axes and data parallelism in closed form, which simulates nothing",
-        kind="switch",
     ),
     option("fit.vary", "KEY=V1,V2", "several sizes of the array at once, as nodes=16,32,64"),
     option("run.tokens", "N", "tokens of a whole run: its steps, days, dollars", kind="float"),
@@ -97,13 +95,9 @@ COMMANDS = (
     ),
     option("planner.levels", "H", "2^H identical accelerators in place of --array", kind="int"),
     shown("speedup.levels", "H1,H2", "compare arrays of 2^H accelerators: 2,4,8 or 2-16"),
-    option(
+    switch(
         "speedup.baselines",
-        "",
         "compare with two more forms of data parallelism, best_share and best_subset",
-        default="no",
-        kind="switch",
-        value=False,
     ),
     shown("design.area", "MM2", "largest area of a chip", unit="mm2", default="the base design's"),
     shown(
@@ -119,25 +113,11 @@ COMMANDS = (
     ),
     shown("design.space", "FILE", "designs to search: wham, small or a .toml file", value="wham"),
     option("design.top", "K", "designs that each search keeps", value="3"),
-    option(
-        "design.each",
-        "",
-        "design for each network by itself",
-        default="no",
-        kind="switch",
-        value=False,
-    ),
+    switch("design.each", "design for each network by itself"),
     option("design.search", "wham|random|exhaustive", "search method", value="wham", kind="choice"),
     option("design.budget", "N", "designs that each search may evaluate"),
     option("design.seed", "N", "seed of the random search", value="0"),
-    option(
-        "design.baselines",
-        "",
-        "run random and exhaustive search with the same budget too",
-        default="no",
-        kind="switch",
-        value=False,
-    ),
+    switch("design.baselines", "run random and exhaustive search with the same budget too"),
     shown("design.device", "FILE", "write the best design as a device (.toml)"),
     shown(
         "train.method",
@@ -229,22 +209,11 @@ COMMANDS = (
         kind="int",
         value=0,
     ),
-    option(
+    switch(
         "validate.estimate",
-        "",
         "estimate the rows in closed form (first pass), which simulates none of them",
-        default="no",
-        kind="switch",
-        value=False,
     ),
-    option(
-        "validate.rank",
-        "",
-        "show how well plans of one job are ordered",
-        default="no",
-        kind="switch",
-        value=False,
-    ),
+    switch("validate.rank", "show how well plans of one job are ordered"),
 )
 PIPEDREAM = (
     option(
@@ -269,17 +238,8 @@ PIPEDREAM = (
         default="1",
         kind="float",
     ),
-    option(
-        "pipedream.straight", "", "pipedream: no replicas", default="no", kind="switch", value=False
-    ),
-    option(
-        "pipedream.fewer",
-        "",
-        "pipedream: devices may stay idle",
-        default="no",
-        kind="switch",
-        value=False,
-    ),
+    switch("pipedream.straight", "pipedream: no replicas"),
+    switch("pipedream.fewer", "pipedream: devices may stay idle"),
     shown("pipedream.devices", "N", "max-load, phaze: number of devices", kind="int"),
     option("pipedream.cpus", "N", "max-load: number of CPUs", default="the file's", kind="int"),
     option(

@@ -68,3 +68,8 @@ def option(key: str, values: str, about: str, **more: Any) -> Option:
 def shown(key: str, values: str, about: str, **more: Any) -> Option:
     """An option that ``--help`` lists."""
     return Option(key=key, values=values, about=about, shown=True, **more)
+
+
+def switch(key: str, about: str, default: str = "no") -> Option:
+    """A flag without a value, off unless given; no ``--help`` lists it."""
+    return option(key, "", about, default=default, kind="switch", value=False)

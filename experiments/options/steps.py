@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.options.option import option, shown
+from experiments.options.option import option, shown, switch
 
 MODEL = (
     shown("batch", "N", "global batch size", unit="samples", kind="int", value=512),
@@ -235,13 +235,10 @@ SOFTWARE = (
         default="no, a warning",
         kind="switch",
     ),
-    option(
+    switch(
         "execution.unfolded",
-        "",
         "simulate every device, not one of each group of identical devices",
         default="no; the result is the same",
-        kind="switch",
-        value=False,
     ),
 )
 OUTPUT = (
