@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.output import UsageError
+from experiments.output import UsageError, pairs_table, table_of
 from experiments.pictures.figures import finish, panels
 from experiments.pictures.palette import SERIES
 from experiments.results.formats import flat
@@ -137,31 +137,28 @@ def _every(wires: Wires, name: str, size_bytes: float, found: Offer) -> list[Off
 
 
 def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
-    from rich.table import Table
-
-    about = Table(show_header=False, title=f"{data['collective']}, {data['array']}")
-    about.add_row("nodes", f"{data['nodes']:,} {data['joins']}, {data['topology']}")
-    about.add_row("size", f"{data['bytes']:,.0f} bytes")
-    about.add_row("algorithm", f"{data['algorithm']}, {_phases(len(data['phases']))}")
-    about.add_section()
-    about.add_row("time", duration(data["time_s"]))
-    about.add_row("algbw", _rate(data["algbw_gb_per_s"]))
-    about.add_row("busbw", _rate(data["busbw_gb_per_s"]))
-    if (formula_s := data["closed_form_s"]) is None:
-        about.add_row("closed form", "none that is exact here")
-    else:
+    phases = len(data["phases"])
+    about = {
+        "nodes": f"{data['nodes']:,} {data['joins']}, {data['topology']}",
+        "size": f"{data['bytes']:,.0f} bytes",
+        "algorithm": f"{data['algorithm']}, {phases:,} phase{'s' * (phases != 1)}",
+    }
+    times = {
+        "time": duration(data["time_s"]),
+        "algbw": _rate(data["algbw_gb_per_s"]),
+        "busbw": _rate(data["busbw_gb_per_s"]),
+        "closed form": "none that is exact here",
+    }
+    if (formula_s := data["closed_form_s"]) is not None:
         differs_s = data["time_s"] - formula_s
-        about.add_row(
-            "closed form",
+        times["closed form"] = (
             f"{duration(formula_s)}; difference {change(differs_s)}"
             if abs(differs_s) >= PICOSECOND
-            else "the same to the picosecond",
+            else "the same to the picosecond"
         )
-    return [about, _algorithms(data), _links(data, wires)]
-
-
-def _phases(count: int) -> str:
-    return f"{count:,} phase{'s' * (count != 1)}"
+    title = f"{data['collective']}, {data['array']}"
+    whole = pairs_table(title, about.items(), times.items())
+    return [whole, _algorithms(data), _links(data, wires)]
 
 
 def _rate(gb_per_s: float | None) -> str:
@@ -169,12 +166,8 @@ def _rate(gb_per_s: float | None) -> str:
 
 
 def _algorithms(data: dict[str, Any]) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Algorithms, fastest first", title_justify="left")
-    table.add_column("algorithm")
-    for name in ("time", "algbw [GB/s]", "busbw [GB/s]"):
-        table.add_column(name, justify="right")
+    heads = ("algorithm", "time", "algbw [GB/s]", "busbw [GB/s]")
+    table = table_of("Algorithms, fastest first", heads, ("algorithm",))
     for one in data["algorithms"]:
         cells = [f"{one[f'{name}_gb_per_s'] or 0:#.4g}" for name in ("algbw", "busbw")]
         mark = " (chosen)" * one["chosen"]
@@ -183,11 +176,7 @@ def _algorithms(data: dict[str, Any]) -> Table:
 
 
 def _links(data: dict[str, Any], wires: Wires) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Bytes of the busiest links", title_justify="left")
-    table.add_column("link")
-    table.add_column("bytes", justify="right")
+    table = table_of("Bytes of the busiest links", ("link", "bytes"), ("link",))
     links = sorted(data["bytes_per_link"].items(), key=lambda item: -item[1])
     for name, count in links[:SHOWN_LINKS]:
         table.add_row(name, f"{count:,.0f}")

@@ -22,7 +22,7 @@ from experiments.encodings import legible
 from experiments.progress import Count, lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.console import RenderableType
     from rich.table import Column, Table
@@ -146,13 +146,33 @@ def _cell(value: object) -> str:
 
 def table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of like fields as a table; numbers to the right."""
+    words = [key for key, value in rows[0].items() if not isinstance(value, int)]
+    return table_of(title, list(rows[0]), words, [map(_cell, row.values()) for row in rows])
+
+
+def table_of(
+    title: str, heads: Sequence[str], words: Sequence[str], rows: Iterable[Iterable[str]] = ()
+) -> Table:
+    """A table with rows, or for rows; columns of ``words`` stand left, those of numbers right."""
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left")
-    for key, value in rows[0].items():
-        made.add_column(key, justify="right" if isinstance(value, int) else "left")
+    made = Table(title=title)
+    for head in heads:
+        made.add_column(head, justify="left" if head in words else "right")
     for row in rows:
-        made.add_row(*map(_cell, row.values()))
+        made.add_row(*row)
+    return made
+
+
+def pairs_table(title: str, *sections: Iterable[tuple[str, str]]) -> Table:
+    """Names and values, a line between sections."""
+    from rich.table import Table
+
+    made = Table(show_header=False, title=title)
+    for section in sections:
+        made.add_section()
+        for name, value in section:
+            made.add_row(name, value)
     return made
 
 

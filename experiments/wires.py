@@ -16,7 +16,7 @@ import numpy as np
 from experiments.collective import rates
 from experiments.files.measurements import Measured, Timed
 from experiments.measured.fit import least
-from experiments.output import UsageError, deliver
+from experiments.output import UsageError, deliver, table_of
 from experiments.results.result import Result
 from experiments.terms import duration
 from hardware import Wires, load_array
@@ -108,8 +108,6 @@ class WiresResult(Result):
 
     def tables(self) -> list[Table | str]:
         """The rows, then the constants and how well they fit."""
-        from experiments.explain.tables import table_of
-
         columns = "bytes", "measured", "busbw [GB/s]", "as it was", "fitted", "error"
         table = table_of(self.title(), columns, ())
         for one in self.fits:

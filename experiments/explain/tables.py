@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.output import pairs_table, table_of
 from experiments.results.error_band import band_rows
 from experiments.studies.occupancy import fullest, memory_rows
 from experiments.studies.pipelining import bubble_in_words
@@ -22,16 +23,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 8
 """Rows of a table, and of a block's parts in it; ``--format json`` has all."""
 TIMES = ("critical path", *(SHARES[name] for name in ("computing", "exposed", "waiting")))
-
-
-def table_of(title: str, columns: Sequence[str], words: Sequence[str]) -> Table:
-    """An empty table; columns of ``words`` stand left, those of numbers right."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in words else "right")
-    return table
 
 
 def layer_tables(result: Explanation) -> Iterator[Table]:
@@ -126,18 +117,13 @@ def answers_table(result: Explanation) -> Table:
 
     Of memory that of the fullest device, or stage.
     """
-    from rich.table import Table
-
     found = result.answers
     rows = [*band_rows(found["error_band"]), *throughput_rows(found)]
     if result.pipeline is not None:
         rows.append(("bubble", bubble_in_words(result.pipeline.fields)))
     rows += axis_rows(found)
     rows += memory_rows([fullest(found["memory"])]) if found["memory"] else ()
-    table = Table(title="Speed and memory", title_justify="left", show_header=False)
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return pairs_table("Speed and memory", rows)
 
 
 def frees_table(result: Explanation) -> Table:

@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 
 from experiments.explain.kernels import Sums, step_sums
-from experiments.explain.tables import table_of
 from experiments.files.kineto import Trace, read_trace
+from experiments.output import table_of
 from experiments.results.result import Result, readable
 from experiments.results.step import StepResult
 from experiments.terms import change, duration

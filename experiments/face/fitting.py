@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from experiments.face.asked import BATCH, changed, running, transforms_of
 from experiments.face.forms import explicit
 from experiments.face.inputs import array_of, batch_of, execution_of, network_of
-from experiments.output import UsageError
+from experiments.output import UsageError, table_of
 from experiments.pictures.plots import plot_fit
 from experiments.progress import working
 from experiments.results.error_band import ErrorBand, band_rows, banded, error_band
@@ -178,8 +178,6 @@ class FitResult(Result):
 
     def tables(self) -> list[Table | str]:
         """The best, and how many there were in all."""
-        from rich.table import Table
-
         shown, bound_s = self._shown(), self.bound_s
         said = [*self._counts(shown)]
         if not shown:
@@ -193,17 +191,15 @@ class FitResult(Result):
                 f"all devices without loss. The fastest takes {more:.1%} more."
             )
         kept = [name for name in COLUMNS if len({row[name] for row in shown}) > 1]
-        table = Table(title=self.title())
         rate = self.objective if self.objective in RATES else "tokens"
         rate = "samples" if best["tokens_per_s_each"] is None else rate
         column, heading, unit = RATES[rate]
         # sizes take the place of MFU, which is as many tokens/s of a device in another unit
         share = ["MFU"] * (len(self.asked) == 1)
-        table.add_column("plan")
         titles = {"update": "ZeRO", "size": best["size"].partition("=")[0]}
-        for name in (*kept, "step time", heading, *share, "GiB"):
-            title = titles.get(name, name.replace("_", " "))
-            table.add_column(title, justify="right", no_wrap=len(name) < 13)
+        named = [titles.get(name, name.replace("_", " ")) for name in kept]
+        heads = ("plan", *named, "step time", heading, *share, "GiB")
+        table = table_of(self.title(), heads, ("plan",))
         for row in shown:
             table.add_row(
                 "\n".join([_axes(row), *_options(row)]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.face.asked import opened
 from experiments.face.forms import explicit
 from experiments.face.inputs import names
-from experiments.output import UsageError, hearing
+from experiments.output import UsageError, hearing, table_of
 from experiments.papers.figure import Figure, largest
 from experiments.papers.pictures import check_folder, plot_figure, plot_figures
 from experiments.results.formats import flat
@@ -124,22 +124,11 @@ def tables(paper: str, figures: Mapping[str, Figure]) -> list[Table | str]:
     if worst := largest(figures):
         heads = ("figure", "planner", "values", "largest at", "difference")
         lines = [[*list(row.values())[:-1], f"{row['difference']:+.1%}"] for row in worst]
-        parts += ["Largest differences from the published values", _table(heads, lines)]
+        parts += [
+            "Largest differences from the published values",
+            table_of("", heads, heads, [map(str, line) for line in lines]),
+        ]
     return parts
-
-
-def _table(
-    heads: Iterable[str], rows: Iterable[Sequence[object]], *, numbers: bool = False
-) -> Table:
-    """Rows under heads; ``numbers``: all columns but the first to the right."""
-    from rich.table import Table
-
-    table = Table()
-    for place, head in enumerate(heads):
-        table.add_column(head, justify="right" if numbers and place else "left")
-    for row in rows:
-        table.add_row(*map(str, row))
-    return table
 
 
 def _bars(figure: Figure) -> Table:
@@ -158,11 +147,11 @@ def _bars(figure: Figure) -> Table:
         beside = planner in compared and not beneath
         heads += [f"{planner}{unit}", *(["the paper's", "off by"] if beside else [])]
     for row in figure.rows:
-        cells = lines.setdefault(row[axis], [row[axis]])
+        cells = lines.setdefault(row[axis], [f"{row[axis]}"])
         cells.append(f"{row['ours']:.4g}")
         if row["planner"] in compared and not beneath:
             cells += _theirs(row)
-    table = _table(heads, lines.values(), numbers=True)
+    table = table_of("", heads, heads[:1], lines.values())
     if beneath:
         of = {row["planner"]: _theirs(row) for row in printed}
         columns = zip(*(of.get(planner, ("", "")) for planner in figure.planners), strict=True)
@@ -179,7 +168,8 @@ def _theirs(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _plans(figure: Figure) -> Table:
-    table = _table(("network", "level", "ours", "the paper's"), ())
+    heads = ("network", "level", "ours", "the paper's")
+    table = table_of("", heads, heads)
     for row in figure.rows:
         for i, level in enumerate(row["levels"]):
             paper = "" if row["published"] is None else row["published"][i]
@@ -195,9 +185,10 @@ def _map(figure: Figure) -> Table:
     """The best points and the planner's own; JSON and the picture have them all."""
     ranked = sorted(figure.rows, key=lambda row: -row["ours"])
     lines = [
-        [rank, *(row[axis] for axis in figure.axes), f"{row['ours']:.4g}", own]
+        [f"{rank}", *(f"{row[axis]}" for axis in figure.axes), f"{row['ours']:.4g}", own]
         for rank, row in enumerate(ranked, 1)
         for own in ["HyPar's plan" if row["hypar"] else ""]
         if rank <= MOST_POINTS or own
     ]
-    return _table(("rank", *figure.axes, "ours", ""), lines)
+    heads = ("rank", *figure.axes, "ours", "")
+    return table_of("", heads, heads, lines)

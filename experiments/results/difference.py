@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from experiments.explain.alternatives import too_full
 from experiments.explain.tables import others
-from experiments.output import UsageError
+from experiments.output import UsageError, table_of
 from experiments.pictures.gantt import plot_gantt
 from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.result import Result, readable
@@ -22,6 +20,7 @@ from experiments.terms import SHARES, change, duration
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -51,7 +50,7 @@ class DifferenceResult(Result):
         names = self._names()
         for part in result.phases:
             _add(phases, result, names.get((part.phase, part.kind), SHARES["waiting"]), part)
-        layers = _table(result, None, "layer")
+        layers = _table(result, "", "layer")
         for name, part in _most(result):
             _add(layers, result, name, part)
         for table in (phases, layers):
@@ -209,7 +208,7 @@ def _whole(result: Difference) -> Change:
 
 def _measured(result: Difference, whole: dict[str, list[float]]) -> Table:
     """Joules and gigabytes of the whole step."""
-    table = _table(result, None, "whole step", "change")
+    table = _table(result, "", "whole step", "change")
     words = {"energy_j": ("energy [J]", 1.0), "traffic_bytes": ("traffic [GB]", 1e9)}
     for key, values in whole.items():
         name, unit = words[key]
@@ -229,14 +228,8 @@ def _most(result: Difference) -> list[tuple[str, Change]]:
     return [*rows, (SHARES["waiting"], waiting)]
 
 
-def _table(result: Difference, title: str | None, what: str, part: str = "of the whole") -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column(what)
-    for planner in result.planners:
-        table.add_column(planner, justify="right")
-    table.add_column("difference", justify="right")
-    table.add_column(part, justify="right")
-    return table
+def _table(result: Difference, title: str, what: str, part: str = "of the whole") -> Table:
+    return table_of(title, (what, *result.planners, "difference", part), (what,))
 
 
 def _add(table: Table, result: Difference, name: str, part: Change) -> None:

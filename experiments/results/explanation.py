@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.explain.tables import (
@@ -19,7 +17,7 @@ from experiments.explain.tables import (
     parts_dict,
 )
 from experiments.explain.whatif import KNOBS
-from experiments.output import hearing
+from experiments.output import hearing, table_of
 from experiments.results.error_band import ErrorBand, error_band
 from experiments.results.result import Result, readable
 from experiments.studies.case import Case
@@ -35,6 +33,7 @@ from simulator import PICOSECONDS, Timeline
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -200,7 +199,7 @@ def explained(
         return ExplanationResult(explain(case, array, changes, heard), metrics, forewarned)
 
 
-MOST_ROWS = 8
+MOST_ROWS, WHY = 8, "why nothing changes"
 """Single links in the table; ``--format json`` has all."""
 
 
@@ -246,17 +245,9 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
     }
 
 
-def _table(title: str, *columns: str, words: int = 1) -> Table:
-    """A table whose first ``words`` columns are text, the others numbers."""
-    table = Table(title=title, title_justify="left")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i < words else "right")
-    return table
-
-
 def _path(result: Explanation) -> Table:
     paths = result.paths
-    table = _table("Critical path", "operation", "time", "of the step")
+    table = table_of("Critical path", ("operation", "time", "of the step"), ("operation",))
     for bound, ps in paths.by_bound().items():
         if ps:
             table.add_row(BOUNDS[bound], _time(ps), f"{paths.share(ps):.1%}")
@@ -272,7 +263,8 @@ def _time(ps: int) -> str:
 
 
 def _links(result: Explanation) -> Table:
-    table = _table("Busiest links", "link", "count", "GB over each", "GB/s", "utilization")
+    heads = ("link", "count", "GB over each", "GB/s", "utilization")
+    table = table_of("Busiest links", heads, ("link",))
     for link in result.links[:MOST_ROWS]:
         rate = "" if link.bytes_per_s is None else f"{link.bytes_per_s / 1e9:.4g}"
         moved = f"{link.bytes / 1e9:.4g}"
@@ -284,7 +276,7 @@ def _links(result: Explanation) -> Table:
 
 def _units(result: Explanation) -> Table:
     columns = ("unit", "count", "busy", "busiest one", "of its peak")
-    table = _table("Busiest units", *columns)
+    table = table_of("Busiest units", columns, ("unit",))
     for unit in result.units:
         shares = (unit.busy, unit.busiest, unit.of_peak)
         name = {"hbm": "HBM", "core": "cores"}.get(unit.unit, unit.unit)
@@ -295,8 +287,8 @@ def _units(result: Explanation) -> Table:
 
 
 def _knobs(result: Explanation) -> Table:
-    table = _table("Twice as fast", "part", "same plan", "new plan", "why nothing changes")
-    table.columns[3].justify = "left"
+    heads = ("part", "same plan", "new plan", WHY)
+    table = table_of("Twice as fast", heads, ("part", WHY))
     for knob in result.knobs:
         speedups = (result.iteration_s / s for s in (knob.same_plan_s, knob.replanned_s))
         table.add_row(knob.what, *(f"{x:.3f}x" for x in speedups), knob.reason or "")
@@ -304,18 +296,12 @@ def _knobs(result: Explanation) -> Table:
 
 
 def _settings(result: Explanation) -> Table:
-    columns = ("--set", "step time without it", "speedup by it", "why nothing changes")
-    table = _table("What was changed", *columns)
-    table.columns[3].justify = "left"
+    columns = ("--set", "step time without it", "speedup by it", WHY)
+    table = table_of("What was changed", columns, ("--set", WHY))
     for setting in result.settings:
         before = setting.unchanged_s
-        cells = (
-            ("", "")
-            if before is None
-            else (
-                duration(before),
-                f"{before / result.iteration_s:.3f}x",
-            )
-        )
+        cells = ("", "")
+        if before is not None:
+            cells = duration(before), f"{before / result.iteration_s:.3f}x"
         table.add_row(setting.assignment, *cells, setting.reason or "")
     return table

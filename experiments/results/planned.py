@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from experiments.output import width
+from experiments.output import table_of, width
 from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
 from experiments.studies.case import Case, plan_of
@@ -20,6 +18,7 @@ from planners.plan.updates import bucket_words, update_order_words
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -128,10 +127,9 @@ def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | st
     yield ""
     size = plan.batch // many
     yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} samples"
-    table = Table()
     several = len(array.group.kinds) > 1
-    for name in ("stage", "layers", *("kind",) * several, "accelerators", "replicas"):
-        table.add_column(name, justify="left" if name == "layers" else "right")
+    heads = ("stage", "layers", *("kind",) * several, "accelerators", "replicas")
+    table = table_of("", heads, ("layers",))
     for k, (stage, names) in enumerate(zip(pipeline.stages, layers, strict=True)):
         place = pipeline.places[stage.place]
         ranges = place.ranges if place.parts else ((place.first, place.count),)
@@ -187,12 +185,9 @@ def _pieces(plan: Plan, chain: list[Split], level: int, unit: str) -> Iterator[T
 
 
 def _table(plan: Plan, chain: list[Split], level: int, unit: str) -> Table:
-    table = Table()
-    table.add_column("layer")
-    if plan.updates:
-        table.add_column("update")
-    for i in range(len(chain)):
-        table.add_column(f"level {level + i}")
+    levels = [f"level {level + i}" for i in range(len(chain))]
+    heads = ("layer", *["update"] * bool(plan.updates), *levels)
+    table = table_of("", heads, heads)
     for v, name in enumerate(plan.nodes):
         update = [str(one) for one in plan.updates[v : v + 1]]
         table.add_row(name, *update, *[_cell(split.partitions[v]) for split in chain])

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.table import Table
-
 from experiments.face.asked import Study
 from experiments.notices import REMEDY, tell
-from experiments.output import UsageError
+from experiments.output import UsageError, table_of
 from experiments.pictures.plots import plot_levels, plot_speedups
 from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.formats import rows_of
@@ -32,6 +30,7 @@ from experiments.terms import aliased
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+    from rich.table import Table
 
 
 AnySpeedups = TypeVar("AnySpeedups", "ComparisonResult", "ScalingResult")
@@ -196,11 +195,8 @@ class ScalingResult(Result):
         networks = first.networks
         of = networks[0] if len(networks) == 1 else f"geometric mean of {len(networks)} networks"
         case = replace(first, array=f"{self.array}, {of}", batch=self.batch).case
-        table = Table(title=f"{WORDS[metric]}, {case}")
-        table.add_column("levels", justify="right")
-        table.add_column("accelerators", justify="right")
-        for planner in first.planners:
-            table.add_column(planner, justify="right")
+        heads = ("levels", "accelerators", *first.planners)
+        table = table_of(f"{WORDS[metric]}, {case}", heads, ())
         for level in self.levels:
             result = level.result
             means = [
@@ -295,11 +291,9 @@ WORDS = {
 def _other(result: Comparison, metric: str) -> Table:
     """Energy (joules, and how many times less) or traffic (GB), network by network."""
     what, unit = _WORDS[metric]
-    table = Table(title=f"{what}, {result.case}")
-    table.add_column("network")
-    for planner in result.planners:
-        absolute = metric == "traffic" or planner == BASELINE
-        table.add_column(f"{planner} [{unit}]" if absolute else planner, justify="right")
+    absolute = [p for p in result.planners if metric == "traffic" or p == BASELINE]
+    heads = [f"{p} [{unit}]" if p in absolute else p for p in result.planners]
+    table = table_of(f"{what}, {result.case}", ("network", *heads), ("network",))
     for network in result.networks:
         rows = [row for row in result.rows if row.network == network]
         cells = [
@@ -347,15 +341,12 @@ def _times(result: Comparison) -> list[Table]:
 
 def _table(result: Comparison, planners: list[str], alone: list[str]) -> Table:
     """Speedups of ``planners``, and of those ``alone`` on the fastest devices."""
-    table = Table(title=f"Speedup over data parallelism, {result.case}")
-    table.add_column("network")
-    for planner in planners:
-        name = f"{planner} [s]" if planner == BASELINE else planner
-        wrapped = name.replace("_", " ") if len(planners) > FEW else name
-        table.add_column(wrapped, justify="right")
-    for planner in alone:
-        table.add_column(f"{planner}: slow share", justify="right")
-        table.add_column(f"{planner}: fast alone", justify="right")
+    heads = [f"{p} [s]" if p == BASELINE else p for p in planners]
+    if len(planners) > FEW:
+        heads = [head.replace("_", " ") for head in heads]
+    heads += [f"{p}: {what}" for p in alone for what in ("slow share", "fast alone")]
+    title = f"{WORDS['time']}, {result.case}"
+    table = table_of(title, ("network", *heads), ("network",))
     for network in result.networks:
         rows = {row.planner: row for row in result.rows if row.network == network}
         cells = [

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
-
-from rich.table import Table
 
 from experiments.explain.alternatives import best_of, freed
 from experiments.files import chakra, kineto
 from experiments.files.ranks import Ranks, one_a_rank
 from experiments.notices import REMEDY, tell
-from experiments.output import UsageError, progress_bar
+from experiments.output import UsageError, pairs_table, progress_bar, table_of
 from experiments.pictures.figures import save
 from experiments.pictures.gantt import plot_gantt
 from experiments.pictures.lanes import BOARD, chart, labels, sites
@@ -56,6 +54,7 @@ from simulator.engine.operations import CLASSES
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+    from rich.table import Table
 
     from experiments.pictures.lanes import Chart, Site
     from experiments.results.explanation import ExplanationResult
@@ -310,60 +309,52 @@ def _phases(case: Case, timeline: Timeline) -> list[dict[str, Any]]:
 
 
 def _table(result: dict[str, Any]) -> Table:
-    table = Table(show_header=False, title=f"{result['network']}, {result['planner']}")
     shown = ["array", "stack", "batch", "objective", "execution", "devices", "cores"]
     if result["communication"] != "printed":
         shown.insert(3, "communication")
-    for key in shown:
-        if result[key] is not None:
-            table.add_row(key, str(result[key]))
-    table.add_section()
-    table.add_row("step time", duration(result["iteration_s"]))
-    for row in band_rows(result["error_band"]):
-        table.add_row(*row)
+    about = [(key, str(result[key])) for key in shown if result[key] is not None]
+    folded = " (folded)" if result["folded"] else ""
+    simulated = [
+        ("cores simulated", f"{result['distinct_cores']:,}"),
+        ("operations", f"{result['operations']:,}"),
+        ("events", f"{result['events']:,}{folded}"),
+        ("wall time", f"{result['wall_s']:.2f} s"),
+    ]
+    title = f"{result['network']}, {result['planner']}"
+    return pairs_table(title, about, _rows(result), simulated)
+
+
+def _rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the step comes to."""
+    yield "step time", duration(result["iteration_s"])
+    yield from band_rows(result["error_band"])
     if (bound_s := result["lower_bound_s"]) is not None:
-        above = f"the step is {result['step_gap']:.1%} above"
-        table.add_row("lower bound", f"{duration(bound_s)}; {above}")
-    for row in throughput_rows(result):
-        table.add_row(*row)
+        yield "lower bound", f"{duration(bound_s)}; the step is {result['step_gap']:.1%} above"
+    yield from throughput_rows(result)
     if result["predicted_s"] is not None:
-        table.add_row("planner's prediction", duration(result["predicted_s"]))
+        yield "planner's prediction", duration(result["predicted_s"])
     for key in ("computing", "communicating", "waiting"):
-        table.add_row(SHARES[key], f"{result[key]:.2%} of the step")
-    for row in axis_rows(result):
-        table.add_row(*row)
+        yield SHARES[key], f"{result[key]:.2%} of the step"
+    yield from axis_rows(result)
     if result["fits"] is not None:
-        _add_occupancy(table, result)
+        yield "idle", f"{result['idle_cores']:,} of {result['cores']:,} cores"
+        yield from memory_rows(result["memory"])
     if (energy_j := result.get("energy_j")) is not None:
-        table.add_row("energy", f"{energy_j:.6g} J")
+        yield "energy", f"{energy_j:.6g} J"
     if (traffic := result.get("traffic_bytes")) is not None:
-        table.add_row("traffic", f"{traffic / 1e9:.6g} GB")
-    for row in run_rows(result):
-        table.add_row(*row)
-    table.add_section()
-    table.add_row("cores simulated", f"{result['distinct_cores']:,}")
-    table.add_row("operations", f"{result['operations']:,}")
-    table.add_row("events", f"{result['events']:,}" + (" (folded)" if result["folded"] else ""))
-    table.add_row("wall time", f"{result['wall_s']:.2f} s")
-    return table
+        yield "traffic", f"{traffic / 1e9:.6g} GB"
+    yield from run_rows(result)
 
 
 def _operations(result: dict[str, Any]) -> Table:
     """What a mean core spends on each operation, and what all move or compute."""
-    table = Table(title="Operations (time of a mean core)", title_justify="left")
-    for name in ("operation", "time", "all devices"):
-        table.add_column(name, justify="left" if name == "operation" else "right")
+    heads = ("operation", "time", "all devices")
+    table = table_of("Operations (time of a mean core)", heads, ("operation",))
     for row in result["phases"]:
         moved = f"{row['bytes'] / 1e9:.4g} GB" if row["bytes"] else f"{row['flops']:.3e} FLOPs"
         spent = duration(row["core_s"]) if row["kind"] != "memory" else "overlapped"
         table.add_row(row["operation"], spent, moved)
     return table
-
-
-def _add_occupancy(table: Table, result: dict[str, Any]) -> None:
-    table.add_row("idle", f"{result['idle_cores']:,} of {result['cores']:,} cores")
-    for row in memory_rows(result["memory"]):
-        table.add_row(*row)
 
 
 ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv", ".pt.trace.json", ".et")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.output import table_of
 from experiments.terms import duration
 from planners.order import Phase
 from simulator import PICOSECONDS
@@ -83,14 +84,12 @@ def bubble_in_words(found: dict[str, Any]) -> str:
 
 def pipeline_table(found: dict[str, Any]) -> Table:
     """A row for each stage, of replicas the first."""
-    from rich.table import Table
-
-    table = Table(title=f"{found['schedule']}: bubble {bubble_in_words(found)}")
     rows = found["stages"]
     several = len({row["kind"] for row in rows}) > 1
     kind = ("kind",) * several
-    for name in ("stage", "layers", *kind, "devices", "busy", "idle", "in flight", "versions"):
-        table.add_column(name, justify="left" if name == "layers" else "right")
+    heads = ("stage", "layers", *kind, "devices", "busy", "idle", "in flight", "versions")
+    title = f"{found['schedule']}: bubble {bubble_in_words(found)}"
+    table = table_of(title, heads, ("layers",))
     for row in rows:
         if row["replica"]:
             continue

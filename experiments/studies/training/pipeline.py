@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.output import UsageError
+from experiments.output import UsageError, pairs_table
 from experiments.studies.case import Case, step_of
 from experiments.studies.training.run import MOST_ITERATIONS, Training
-from experiments.studies.training.tables import SMALL, learned_rows, rows_table, spread
+from experiments.studies.training.tables import SMALL, learned_rows, spread
 from hardware import Wires
 from planners import Staging
 from simulator import Timeline
@@ -97,7 +97,6 @@ def piped_tables(found: Piped) -> Sequence[Table | str]:
         "versions of the weights": ", ".join(map(str, data["versions"])),
         "staleness": spread(found.stages.staleness),
     }
-    table = rows_table(
-        f"{data['network']}, pipeline", rows | learned_rows(found.asked, found.learned)
-    )
+    rows |= learned_rows(found.asked, found.learned)
+    table = pairs_table(f"{data['network']}, pipeline", rows.items())
     return [table, SMALL] if found.learned else [table]

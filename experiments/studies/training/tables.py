@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from experiments.output import fitted
+from experiments.output import fitted, pairs_table
 from hardware import format_quantity
 
 if TYPE_CHECKING:
@@ -19,18 +19,6 @@ SHOWN_LINKS = 5
 SMALL = (
     "The model that learns is a small one of seeded, synthetic data, not the network that is timed."
 )
-
-
-def rows_table(title: str, *sections: Mapping[str, str]) -> Table:
-    """Names and values, a line between sections."""
-    from rich.table import Table
-
-    table = Table(show_header=False, title=title)
-    for section in sections:
-        table.add_section()
-        for name, value in section.items():
-            table.add_row(name, value)
-    return table
 
 
 def learned_rows(asked: Training, learned: Learned | None) -> dict[str, str]:
@@ -81,7 +69,8 @@ def _one(trained: Trained) -> Table:
     if more := len(largest[SHOWN_LINKS:]):
         links[""] = f"and {more} more links (--format json)"
     title = f"{asked.network.name}, {asked.method}"
-    return rows_table(title, about, times, spent, links, learned_rows(asked, trained.learned))
+    sections = (about, times, spent, links, learned_rows(asked, trained.learned))
+    return pairs_table(title, *(section.items() for section in sections))
 
 
 def mean(counts: Mapping[int, int]) -> float:
