@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
+from experiments.studies.occupancy import idle_cores
 from simulator import PICOSECONDS, Timeline
 from simulator.analysis.critical_path import BOUNDS, SLOWED, Segment, critical_path
 from simulator.analysis.stalls import CoreStep, core_steps
@@ -84,21 +85,27 @@ def _sums(keys: Sequence[Key], paths: Paths) -> dict[Key, int]:
 
 
 def paths_of(timeline: Timeline) -> Paths:
-    """Walk a step's critical path, and every core's waits."""
+    """Walk a step's critical path, and every core's waits.
+
+    Cores in no stage of a pipeline wait for the end of the step.
+    """
     steps = list(core_steps(timeline))
+    in_no_stage = idle_cores(timeline) - timeline.idle_cores
+    waiting = +Counter({STEPS_END: in_no_stage * timeline.makespan_ps})
+    spent = _by_layer(steps, waiting)
     return Paths(
         timeline.makespan_ps,
         tuple(critical_path(timeline)),
-        sum(step.cores for step in steps),
-        sum(step.cores for step in steps if not any(ps for _, ps in step.computed)),
-        tuple(sorted(_by_layer(steps), key=lambda s: -s.computing_ps - s.exposed_ps)),
+        sum(step.cores for step in steps) + in_no_stage,
+        sum(step.cores for step in steps if not any(ps for _, ps in step.computed)) + in_no_stage,
+        tuple(sorted(spent, key=lambda s: -s.computing_ps - s.exposed_ps)),
     )
 
 
-def _by_layer(steps: Sequence[CoreStep]) -> list[Spent]:
+def _by_layer(steps: Sequence[CoreStep], waiting: Counter[str]) -> list[Spent]:
+    """What all cores spend on each layer, with what others are already waiting for."""
     computing: Counter[str] = Counter()
     exposed: Counter[str] = Counter()
-    waiting: Counter[str] = Counter()
     for step in steps:
         for operation, ps in step.computed:
             computing[operation.layer] += ps * step.cores

@@ -11,8 +11,10 @@ from experiments.explain.busiest import links, units
 from experiments.explain.paths import STEPS_END, paths_of
 from experiments.studies.case import Case, step_of
 from hardware import load_array
+from planners import Staging
 from planners.order import Kind, Phase
 from simulator import Execution, Timeline, shares
+from simulator.lowering.execution import deployed
 from tests.strategies import timelines
 from workloads import load_network
 
@@ -90,6 +92,20 @@ def test_shards_that_do_not_go_round_leave_cores_idle() -> None:
     assert paths.idle_cores == 3
     everybody = replace(case, batch=8)
     assert paths_of(step_of(everybody)[1]).idle_cores == 0
+
+
+def test_cores_in_no_stage_are_idle_and_wait_for_the_end() -> None:
+    array = load_array("mixed-v100-t4")
+    staging = Staging(stage_hw="v100:1x4;t4:1x4", stage_layers=(1, 1), micro_batch=1)
+    execution = replace(deployed(array), staging=staging)
+    case = Case(load_network("gpt2:layers=2:seq=32"), "axes", array, 8, execution=execution)
+    _, timeline = step_of(case)
+    paths = paths_of(timeline)
+    assert (paths.cores, paths.idle_cores) == (16, 8)
+    spent = sum(one.computing_ps + one.exposed_ps + one.waiting_ps for one in paths.layers)
+    assert spent == 16 * timeline.makespan_ps
+    (end,) = [one for one in paths.layers if one.layer == STEPS_END]
+    assert end.waiting_ps >= 8 * timeline.makespan_ps
 
 
 def test_without_overlap_every_exchange_is_exposed() -> None:

@@ -50,9 +50,12 @@ FURTHER = ("sp", "vp", "cp", "update", "schedule", "layers")
 
 
 def best_is_found(cases: int, seed: int, batches: tuple[int, ...] = (8, 16, 64)) -> list[bool]:
-    """Of random small clusters and networks, whether 20 simulations find the best of all."""
+    """Of random small clusters and networks, whether 20 simulations find the best of all.
+
+    Those on which nothing fits are left out, and others drawn instead.
+    """
     draw, answers = np.random.default_rng(seed), list[bool]()
-    for _ in range(cases):
+    while len(answers) < cases:
         layers, width = draw.choice([2, 4, 6]), draw.choice([256, 512, 1024])
         name = f"gpt2:layers={layers}:hidden={width}:heads=8:seq={draw.choice([128, 512])}"
         count, hbm = int(draw.choice([2, 4, 8])), draw.choice(["300 MiB", "1 GiB", "80 GiB"])
@@ -79,9 +82,7 @@ def test_few_simulations_find_the_best_of_all() -> None:
 
 @pytest.mark.slow
 def test_twenty_simulations_find_the_best_of_all_in_98_of_100_cases() -> None:
-    answers = best_is_found(110, 6)
-    assert len(answers) >= 100
-    assert sum(answers) >= 0.98 * len(answers)
+    assert sum(best_is_found(100, 6)) >= 98
 
 
 def test_all_that_fits_is_simulated_where_asked() -> None:
