@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from experiments.measured.machine import FUSED_EXPERTS, changes_of, machine_of, stack_of
 from experiments.measured.rows import LeftOutError, Row
-from experiments.measured.split import Split, precision_of, split_of
+from experiments.measured.split import Split, precision_of, split_of, with_usual_attention
 from experiments.studies.case import Case
 from experiments.studies.fits.estimated import run_estimated
 from experiments.studies.options import ZERO
@@ -72,6 +72,8 @@ def case_of(row: Row) -> RowCase:
     trained = (f"precision={precision}", "optimizer=adam", f"stack={stack}")
     changes = () if row.array else changes_of(row, machine)
     array = _array(machine.array, (*changes, *trained))
+    if not row.attn:
+        split = with_usual_attention(split, array.attention)
     if split.more:
         array = array.with_devices(_roomier)
     execution = replace(

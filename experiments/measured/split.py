@@ -175,11 +175,16 @@ def _again(recompute: str) -> str:
 
 
 def _fused(row: Row, assumed: list[str]) -> bool:
-    if row.attn in ("flash", "flash?", ""):
-        if row.attn != "flash":
-            assumed.append("fused attention")
-        return True
-    return False
+    if row.attn == "flash?":
+        assumed.append("fused attention")
+    return row.attn in ("flash", "flash?", "")
+
+
+def with_usual_attention(split: Split, usual: str | None) -> Split:
+    """The same for a row that does not say its attention, with that of its framework's stack."""
+    fused = usual in (None, "fused")
+    said = "fused attention" if fused else "unfused attention"
+    return replace(split, fused_attention=fused, assumed=(*split.assumed, said))
 
 
 def precision_of(row: Row) -> tuple[str, tuple[str, ...]]:

@@ -114,3 +114,21 @@ def test_unfused_attention_of_wide_numbers_masks_by_itself(format_: str, masks: 
     row = small(framework="Megatron-LM", year=2021, hw="V100-32", precision=format_, attn="unfused")
     layers = case_of(row).case.network.layers
     assert sum(layer.operator == "masked_fill" for layer in layers) == masks
+
+
+@pytest.mark.parametrize(
+    ("framework", "precision", "said"),
+    [
+        ("NeMo 24.07 + TE", "bf16", "fused attention"),
+        ("Megatron-LM 0.14+", "bf16", "fused attention"),
+        ("Megatron-DeepSpeed", "bf16", "unfused attention"),
+        ("Megatron-DeepSpeed", "tf32", "unfused attention"),
+    ],
+)
+def test_attention_that_a_row_does_not_say_is_that_of_its_framework(
+    framework: str, precision: str, said: str
+) -> None:
+    row = {"framework": framework, "precision": precision, "arch": "gpt", "gated": 0}
+    of, stated = case_of(small(**row, attn="")), "flash" if said[0] == "f" else "unfused"
+    assert said in of.split.assumed
+    assert of.case.network == case_of(small(**row, attn=stated)).case.network

@@ -43,7 +43,6 @@ def test_a_row_that_states_all_assumes_nothing() -> None:
         ({"recompute": "custom"}, "recompute 2 blocks of each stage"),
         ({"dp_kind": ""}, "ddp"),
         ({"attn": "flash?"}, "fused attention"),
-        ({"attn": ""}, "fused attention"),
     ],
 )
 def test_what_is_not_stated_is_named(changed: dict[str, Any], assumed: str) -> None:
