@@ -32,7 +32,6 @@ EXECUTION = (
 )
 STEP = ("batch", *MODEL, *ARRAY, *AXES, *AIM, *EXECUTION, "max_memory")
 RUN = tuple(key for key in OPTIONS if key.startswith(("run.", "simulate.", "goodput.")))
-OUTPUT = ("config", "format", "output")
 RUNNER = ("store", "jobs", "cluster", "max_memory")
 SPLIT_BY = ("planner", "plan", "parallel")
 """Flags that each say how a step is split: what is typed replaces what a file says."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from experiments.face import asked, inputs
@@ -135,8 +134,3 @@ def study_of(args: argparse.Namespace, planners: Sequence[str] = ()) -> asked.St
         folded=not getattr(args, "unfolded", False),
         transforms=args.transform,
     )
-
-
-def running(args: argparse.Namespace, total: int) -> AbstractContextManager[asked.Running]:
-    """Where the arguments want cases run and kept."""
-    return asked.running(_given(args, RUN), total)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from experiments.design.judge import Aim, Limits
+from experiments.design.judge import AIMS, Limits
 from experiments.design.keeping import StoredEvaluations
 from experiments.design.runs import device_of, fields_of
 from experiments.design.shown import rows, tables, to_dict
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
         Progress,
         StoreLike,
     )
-
-AIMS: tuple[Aim, ...] = get_args(Aim)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

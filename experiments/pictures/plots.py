@@ -301,11 +301,8 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
         places = [row["peak_memory_bytes"] / 2**30 for row in some]
         colour = SERIES[number % len(SERIES)]
         axes.scatter(places, [row[key] for row in some], s=12, color=colour, label=f"tp {tp}")
-    front = list[tuple[float, float]]()
-    for row in sorted(rows, key=lambda one: (one["peak_memory_bytes"], -one[key])):
-        if not front or row[key] > front[-1][1]:
-            front.append((row["peak_memory_bytes"] / 2**30, row[key]))
-    axes.step(*zip(*front, strict=True), where="post", color="#555555", lw=1, label="Pareto front")
+    edge = zip(*front([(row["peak_memory_bytes"] / 2**30, row[key]) for row in rows]), strict=True)
+    axes.step(*edge, where="post", color="#555555", lw=1, label="Pareto front")
     capacity = capacity_bytes / 2**30
     highest = max(row["peak_memory_bytes"] for row in rows) / 2**30
     said = f"memory limit: {capacity:.4g} GiB"
@@ -331,15 +328,15 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
 
 
 Point = tuple[float, float]
-"""Area (mm2) and worth."""
+"""What something takes (area in mm2, memory in GiB), and its worth."""
 
 
 def front(points: Sequence[Point]) -> list[Point]:
-    """Those of which no other has as little area and is worth more, by area."""
+    """Those of which no other takes as little and is worth more, by what they take."""
     best: list[Point] = []
-    for area, worth in sorted(set(points), key=lambda point: (point[0], -point[1])):
+    for takes, worth in sorted(set(points), key=lambda point: (point[0], -point[1])):
         if not best or worth > best[-1][1]:
-            best.append((area, worth))
+            best.append((takes, worth))
     return best
 
 

@@ -290,7 +290,7 @@ WORDS = {
 
 def _other(result: Comparison, metric: str) -> Table:
     """Energy (joules, and how many times less) or traffic (GB), network by network."""
-    what, unit = _WORDS[metric]
+    what, unit = WORDS[metric], "GB" if metric == "traffic" else "J"
     absolute = [p for p in result.planners if metric == "traffic" or p == BASELINE]
     heads = [f"{p} [{unit}]" if p in absolute else p for p in result.planners]
     table = table_of(f"{what}, {result.case}", ("network", *heads), ("network",))
@@ -310,12 +310,6 @@ def _other(result: Comparison, metric: str) -> Table:
     ]
     table.add_row("geometric mean", *means)
     return table
-
-
-_WORDS = {
-    "energy": ("Energy efficiency over data parallelism", "J"),
-    "traffic": ("Traffic of a step", "GB"),
-}
 
 
 def _cell(metric: str, value: float | None) -> str:

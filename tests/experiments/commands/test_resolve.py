@@ -12,7 +12,6 @@ from experiments.commands.resolve import (
     cases_of,
     execution_of,
     planners_of,
-    running,
     study_of,
 )
 from experiments.face.inputs import names, network_of
@@ -119,12 +118,12 @@ def test_options_of_the_other_model(option: str) -> None:
 @pytest.mark.parametrize("command", RUNNERS)
 def test_where_cases_run_is_said_alike_by_every_command(command: str) -> None:
     args = parsed(f"{command} --jobs 3 --cluster tcp://h:1")
-    with running(args, 1) as (runner, _, _):
+    with study_of(args).going(1) as (runner, _, _):
         assert (runner.store, runner.jobs, runner.cluster) == (None, 3, "tcp://h:1")
-    with running(parsed(command), 1) as (runner, _, _):
+    with study_of(parsed(command)).going(1) as (runner, _, _):
         assert (runner.store, runner.jobs, runner.cluster) == (None, None, None)
     with pytest.raises(UsageError, match="--jobs 0: must be at least 1"):
-        running(parsed(f"{command} --jobs 0"), 1).__enter__()
+        study_of(parsed(f"{command} --jobs 0")).going(1).__enter__()
 
 
 def test_every_command_describes_it_in_the_same_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +145,7 @@ def test_a_store_is_open_while_it_is_used(
     file = tmp_path_factory.mktemp("store") / "s.db"
     args = parsed(command)
     args.store = str(file)
-    with running(args, 1) as (runner, _, _):
+    with study_of(args).going(1) as (runner, _, _):
         assert runner.store is not None
         runner.store.put("k", {}, {"iteration_s": 1.0})
     with pytest.raises(StoreError, match="closed"):
