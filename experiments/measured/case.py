@@ -67,11 +67,14 @@ def case_of(row: Row) -> RowCase:
         raise LeftOutError(f"{row.kind or 'its kind'}: not a step of a transformer")
     split = split_of(row, machine)
     stack, assumed = stack_of(row)
-    precision, also = precision_of(row)
+    trained = ("optimizer=adam", f"stack={stack}")
+    if row.array:
+        array, also = _own_array(row, trained)
+    else:
+        precision, also = precision_of(row)
+        changes = (*changes_of(row, machine), f"precision={precision}", *trained)
+        array = _array(machine.array, changes)
     split = replace(split, assumed=(*split.assumed, *assumed, *also))
-    trained = (f"precision={precision}", "optimizer=adam", f"stack={stack}")
-    changes = () if row.array else changes_of(row, machine)
-    array = _array(machine.array, (*changes, *trained))
     if not row.attn:
         split = with_usual_attention(split, array.attention)
     if split.more:
@@ -94,6 +97,42 @@ def case_of(row: Row) -> RowCase:
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
     return RowCase(row, case, split)
+
+
+def _own_array(row: Row, trained: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+    """The array that a row names, and what is assumed of the numbers it trains in.
+
+    A row that does not say them has those of its array's spec, else bf16, or fp16 where a kind
+    has no bf16. Chips without TF32 compute in fp32, as frameworks that allow TF32 do.
+    """
+    said, also = precision_of(row)
+    if not row.precision:
+        spec = {one.key: one.value for one in _array(row.array, ()).settings}
+        usual = said if _loads(row.array, "precision=bf16") else "fp16"
+        said = str(spec.get("precision", usual))
+        also = (said,)
+    if said != "tf32" or _loads(row.array, "precision=tf32"):
+        return _array(row.array, (f"precision={said}", *trained)), also
+    wide = (*trained, "precision=fp32")
+    kinds = [f"devices.{number}.arithmetic.compute=tf32" for number in _entries(row.array)]
+    faster = [one for one in kinds if _loads(row.array, *wide, one)]
+    slower = "fp32 on chips without tf32"
+    return _array(row.array, (*wide, *faster)), (*also, slower)
+
+
+def _loads(name: str, *changes: str) -> bool:
+    """Whether a spec may be changed so."""
+    try:
+        load_array(name, changes)
+    except SpecError:
+        return False
+    return True
+
+
+def _entries(name: str) -> list[str]:
+    """What tells an array's devices apart in its spec."""
+    keys = (one.key.split(".") for one in _array(name, ()).settings)
+    return list(dict.fromkeys(key[1] for key in keys if key[0] == "devices"))
 
 
 def _stage_layers(row: Row) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from experiments.measured.case import case_of
@@ -132,3 +134,42 @@ def test_attention_that_a_row_does_not_say_is_that_of_its_framework(
     of, stated = case_of(small(**row, attn="")), "flash" if said[0] == "f" else "unfused"
     assert said in of.split.assumed
     assert of.case.network == case_of(small(**row, attn=stated)).case.network
+
+
+MIXED = """
+kind = "array"
+execution = "deployed"
+{precision}
+[[devices]]
+device = "rtx-3090"
+count = 2
+[[devices]]
+device = "titan-rtx"
+count = 2
+[topology]
+joins = "chips"
+[[topology.levels]]
+kind = "switch"
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "said", "peaks", "assumed"),
+    [
+        ("", "tf32", (35.6, 16.3), "fp32 on chips without tf32"),
+        ("", "fp32", (35.6, 16.3), ""),
+        ("", "", (71, 130), "fp16"),
+        ('precision = "fp32"', "", (35.6, 16.3), "fp32"),
+    ],
+)
+def test_numbers_of_a_row_on_unlike_chips(
+    spec: str, said: str, peaks: tuple[float, ...], assumed: str, tmp_path: Path
+) -> None:
+    """One Turing and one Ampere card: only Ampere has TF32 and bf16."""
+    file = tmp_path / "mixed.toml"
+    file.write_text(MIXED.format(precision=spec))
+    stages = {"stage_hw": "rtx-3090:1x2;titan-rtx:1x2", "gpus": 4, "gbs": 8}
+    of = case_of(small(hw="", array=str(file), precision=said, **stages))
+    found = [device.chip_peak_flops_per_s / 1e12 for device, _ in of.case.array.group.kinds]
+    assert found == pytest.approx(peaks)
+    assert not assumed or assumed in of.split.assumed
