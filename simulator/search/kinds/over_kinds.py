@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import gcd, inf
 
@@ -23,8 +24,10 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.models import MODELS, rules_of
 from simulator.lowering.pipeline.program import pipelined
 from simulator.lowering.step.training_step import training_step
+from simulator.search.candidates import planned
 from simulator.search.closed_form.first_pass import IN_PARTS, FirstPass, Layout
 from simulator.search.kinds.stage_costs import StageCosts
+from simulator.search.shares import best_share
 from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 
@@ -156,7 +159,8 @@ def stages_over_kinds(
 ) -> Plan:
     """The fastest of the candidates that fit; raises PlanError where none does.
 
-    Candidates are stages over kinds, and the axes on all devices that the first pass finds best.
+    Candidates are stages over kinds, the axes on all devices that the first pass finds best, and
+    data parallelism on all devices with the best share of the samples for each kind.
     """
     best, best_s, why = None, inf, ""
     named = ((0.0, one.staging) for one in candidates(network, array, batch, execution))
@@ -173,12 +177,34 @@ def stages_over_kinds(
             continue
         if seconds < best_s:
             best, best_s = plan, seconds
+    best = _with_shares(network, array, batch, objective, execution, best_s) or best
     if best is None:
         raise PlanError(
             f"stages=auto: no stages of {network.name!r} fit {array.name!r}"
             f"{f' ({why})' if why else ''}; take more devices, or --recompute full"
         )
     return best
+
+
+def _with_shares(
+    network: Network,
+    array: Array,
+    batch: int,
+    objective: Objective,
+    execution: Execution,
+    worth_s: float,
+) -> Plan | None:
+    """Data parallelism with a share for each kind, if it fits and takes less than ``worth_s``."""
+    if len(array.group.kinds) == 1:
+        return None
+    strict = replace(execution, staging=None, strict_memory=True)
+    fairest = partial(best_share, execution=strict, enough_s=worth_s)
+    plan = planned(fairest, network, array, batch, objective)
+    try:
+        found_s = inf if plan is None else _simulated_s(network, plan, array, execution)
+    except (PlanError, CollectiveError, OutOfMemoryError):
+        return None
+    return plan if found_s < worth_s else None
 
 
 def on_all_devices(

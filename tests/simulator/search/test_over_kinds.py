@@ -81,6 +81,17 @@ def found_s(network: Network, array: Array, batch: int, execution: Execution) ->
     return simulate(network, plan, array, execution).iteration_s
 
 
+def found_of_stages(network: Network, array: Array, execution: Execution, batch: int) -> float:
+    """The fastest of the stages alone."""
+    found = candidates(network, array, batch, execution)
+    return min(
+        seconds_of(
+            network, array, batch, execution, c.stage_hw, c.cuts, c.micro_batch, c.by_positions
+        )
+        for c in found
+    )
+
+
 def every_stages(free: tuple[int, ...]) -> Iterator[tuple[tuple[int, int, int], ...]]:
     """All sequences of (kind, tp, replicas) on no more devices than are free."""
     yield ()
@@ -203,11 +214,21 @@ def test_neither_a_uniform_plan_nor_a_kind_alone_is_faster(
         fitted = accelarray.fit(name, together, batch, axes=axes, jobs=1)
         uniform = [row for row in fitted.fits if not row["stage_hw"]]
         assert ours <= min((row["iteration_s"] for row in uniform), default=math.inf)
-        assert ours == fitted.fits[0]["iteration_s"]
+        assert ours <= fitted.fits[0]["iteration_s"]
         for kind, count in counts.items():
             alone = mixed(tmp_path, members, **{kind: count})
             for row in accelarray.fit(name, alone, batch, axes=axes, jobs=1).fits[:1]:
                 assert ours <= row["iteration_s"] * (1 + 1e-9)
+
+
+def test_no_shares_of_the_samples_are_faster(tmp_path: Path) -> None:
+    """On fast links a share for each kind beats all stages."""
+    name, spec = "resnet50", mixed(tmp_path, a100_80=2, h100_sxm=2)
+    ours = accelarray.simulate(name, "search", spec, 256, stages="auto")
+    shared = accelarray.simulate(name, "best_share", spec, 256)
+    assert ours.iteration_s <= shared.iteration_s
+    candidates_s = found_of_stages(*asked(name, spec), 256)
+    assert shared.iteration_s < candidates_s
 
 
 @pytest.mark.parametrize("zero", ["", "sharded"])
