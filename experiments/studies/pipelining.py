@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +46,12 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
 
 
 def kinds_of(timeline: Timeline) -> dict[tuple[int, int], str]:
-    """The devices of each replica of each place."""
-    ranked = ((worker, worker.rank_program) for worker in timeline.program.workers)
-    return {(one.rank, one.replica): worker.device.name for worker, one in ranked if one}
+    """The devices of each replica of each place, of several kinds as "h100-sxm + a100-80"."""
+    names = defaultdict[tuple[int, int], list[str]](list)
+    for worker in timeline.program.workers:
+        if one := worker.rank_program:
+            names[one.rank, one.replica].append(worker.device.name)
+    return {replica: " + ".join(dict.fromkeys(found)) for replica, found in names.items()}
 
 
 def is_forward(timeline: Timeline) -> bool:

@@ -118,7 +118,8 @@ def priced(network: Network, array: Array, plan: Plan, objective: Objective) -> 
         halves = tuple(below) if len(split.halves) == 2 else (max(below, key=_cost),)
         return replace(split, cost=cost, halves=halves, lower_bound=None)
 
-    root = follow(plan.root, bisection_of(array).section(array.group), whole(graph).tobytes())
+    section = bisection_of(array).section(array.group, array.first)
+    root = follow(plan.root, section, whole(graph).tobytes())
     return replace(plan, root=root, objective=objective.name)
 
 

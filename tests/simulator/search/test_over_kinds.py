@@ -231,6 +231,14 @@ def test_no_shares_of_the_samples_are_faster(tmp_path: Path) -> None:
     assert shared.iteration_s < candidates_s
 
 
+def test_stages_of_two_kinds_are_priced_where_they_stand(tmp_path: Path) -> None:
+    """The second stage is of four A100 and four A10; priced at the beginning it has no links."""
+    spec = mixed(tmp_path, 2, h100_sxm=6, a100_80=6, a10=4)
+    step = accelarray.simulate(GPT.format(2), "axes", spec, 16, parallel="tp=8,pp=2")
+    kinds = [stage["kind"] for stage in step.to_dict()["pipeline"]["stages"]]
+    assert kinds == ["h100-sxm + a100-80", "a100-80 + a10"]
+
+
 @pytest.mark.parametrize("zero", ["", "sharded"])
 def test_of_like_devices_none_that_fit_finds_is_faster(zero: str, tmp_path: Path) -> None:
     """Of one kind the stages are those of ``fit``; with ZeRO 1 all have as many replicas."""
