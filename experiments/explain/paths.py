@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from experiments.studies.occupancy import idle_cores
+from experiments.studies.occupancy import cores_in_no_stage
 from simulator import PICOSECONDS, Timeline
 from simulator.analysis.critical_path import BOUNDS, SLOWED, Segment, critical_path
 from simulator.analysis.stalls import CoreStep, core_steps
@@ -90,7 +90,7 @@ def paths_of(timeline: Timeline) -> Paths:
     Cores in no stage of a pipeline wait for the end of the step.
     """
     steps = list(core_steps(timeline))
-    in_no_stage = idle_cores(timeline) - timeline.idle_cores
+    in_no_stage = cores_in_no_stage(timeline)
     waiting = +Counter({STEPS_END: in_no_stage * timeline.makespan_ps})
     spent = _by_layer(steps, waiting)
     return Paths(

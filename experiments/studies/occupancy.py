@@ -30,9 +30,13 @@ def occupancy(timeline: Timeline) -> dict[str, Any]:
 
 def idle_cores(timeline: Timeline) -> int:
     """Cores that computed nothing, those in no stage among them."""
+    return timeline.idle_cores + cores_in_no_stage(timeline)
+
+
+def cores_in_no_stage(timeline: Timeline) -> int:
+    """Cores of the array that no worker of the step has."""
     wires = timeline.program.wires
-    left = wires.cores - timeline.cores if isinstance(wires, Wires) else 0
-    return timeline.idle_cores + left
+    return wires.cores - timeline.cores if isinstance(wires, Wires) else 0
 
 
 def memory_fields(timeline: Timeline) -> dict[str, Any]:
