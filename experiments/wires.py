@@ -19,7 +19,7 @@ from experiments.measured.fit import least
 from experiments.output import UsageError, deliver, table_of
 from experiments.results.result import Result
 from experiments.terms import duration
-from hardware import Wires, load_array
+from hardware import Stack, Wires, load_array
 from hardware.spec import Entry, Settings, load_settings
 from hardware.topology import protocol
 from simulator import PICOSECONDS, offer
@@ -32,6 +32,8 @@ ROUNDS, CLOSE = 4, 0.02
 """Of the search: turns through the constants, and how near each comes, of its range."""
 LARGE, ENOUGH = 16e6, 3
 """Bytes of messages above which all go by one protocol; so many of them tell its constants."""
+BY_NCCL = Stack(ring_steps_s=(0.0, 0.0))
+"""As what was measured: RCCL has NCCL's rings and trees."""
 RANGES = {"efficiency": (0.01, 1.0), "latency_s": (1e-8, 1e-2), "slower": (0.05, 20.0)}
 """In which each constant is."""
 
@@ -170,7 +172,7 @@ def calibrated_wires(
     many = [f"nodes={measured.nodes}"] if measured.nodes > 1 else []
 
     def seconds(changes: Sequence[str], rows: Sequence[Timed] = measured.rows) -> list[float]:
-        wires = Wires(load_array(array, [*many, *changes]))
+        wires = Wires(replace(load_array(array, [*many, *changes]), stack=BY_NCCL))
         members = members_of(wires, _members(measured, wires, array))
         found = (offer(wires, one.collective, members, one.bytes) for one in rows)
         return [one.alone_ps / PICOSECONDS for one in found]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hardware.array import Array, Group
+from hardware.array import Array, Group, Stack
 from hardware.device import Device
 from hardware.topology import Topology
 
@@ -136,11 +136,18 @@ def wires_of(array: Array) -> Wires:
     whoever asks next share them, and a sweep does not keep every array's.
     """
     array = array.whole or array
-    return _made(array.name, array.group.kinds, array.topology)
+    steps_s = array.stack.ring_steps_s if array.stack else ()
+    return _made(array.name, array.group.kinds, array.topology, steps_s)
 
 
 @lru_cache(maxsize=3)
-def _made(name: str, kinds: tuple[tuple[Device, int], ...], topology: Topology) -> Wires:
+def _made(
+    name: str,
+    kinds: tuple[tuple[Device, int], ...],
+    topology: Topology,
+    steps_s: tuple[float, ...],
+) -> Wires:
     from hardware.interconnect.routing import Wires
 
-    return Wires(Array(name, "", Group(kinds), topology=topology))
+    stack = Stack(ring_steps_s=steps_s) if steps_s else None
+    return Wires(Array(name, "", Group(kinds), topology=topology, stack=stack))

@@ -93,7 +93,7 @@ def case_of(row: Row) -> RowCase:
         strict_memory=bool(split.more),
     )
     network = _network(_sizes(row, split))
-    if array.attention == EAGER and not split.fused_attention:
+    if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
     return RowCase(row, case, split)

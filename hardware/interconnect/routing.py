@@ -49,7 +49,7 @@ class Wires:
     ``bandwidth`` (B/s)
     and ``latency_s`` are per directed link. A message inside a chip crosses
     its HBM twice; one between chips crosses the links of the fabric that joins
-    them, and nothing else.
+    them, and nothing else. ``ring_steps_s`` are those of the array's stack, if it is NCCL's.
     """
 
     def __init__(self, array: Array) -> None:
@@ -57,6 +57,7 @@ class Wires:
             raise SpecError("\n".join(faults))
         self.array = replace(array, group=Group(array.group.kinds), settings=())
         self.topology = array.topology
+        self.ring_steps_s = array.stack.ring_steps_s if array.stack else ()
         self._place_cores([d for d, _ in array.group.kinds], [n for _, n in array.group.kinds])
         self.subnets: list[Subnet] = []
         self._groups = [np.full(self.cores, -1) for _ in array.topology.levels[1:]]

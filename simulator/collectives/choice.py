@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike
 from hardware import Wires
 from simulator.collectives.algorithms import COLLECTIVES, FLAT, CollectiveError
 from simulator.collectives.groups import Groups, Members, Rows, groups_of
-from simulator.collectives.offers import TIERED, Jobs, Offer, cheapest, flat_offer, flat_offers
+from simulator.collectives.offers import (
+    TIERED,
+    Jobs,
+    Offer,
+    cheapest,
+    flat_offer,
+    flat_offers,
+    nccl_offer,
+)
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats, distinct
 from simulator.engine.picoseconds import PICOSECONDS
@@ -60,13 +68,16 @@ def offer(
 ) -> Offer:
     """The algorithm that is named, or the fastest alone (of equals, the first of ALGORITHMS).
 
-    Raises CollectiveError for what does not exist or does not apply.
+    Where ``nccl_offer`` has one, it is that. Raises CollectiveError for what does not exist or
+    does not apply.
     """
     if collective not in COLLECTIVES:
         raise CollectiveError(f"unknown collective {collective!r}; one of {', '.join(COLLECTIVES)}")
     if algorithm != "auto" and algorithm not in ALGORITHMS:
         raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {', '.join(ALGORITHMS)}")
     members = groups if isinstance(groups, Groups) else members_of(wires, groups)
+    if algorithm == "auto" and (own := nccl_offer(members, collective, size_bytes)):
+        return own
     if algorithm == "auto":
         return cheapest(_every(members, collective, size_bytes))
     found: Offer | str

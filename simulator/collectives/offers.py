@@ -5,10 +5,10 @@ On a symmetric array an offer is timed on the links that stand for all (``symmet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, sqrt
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from simulator.collectives.algorithms import FLAT, Algorithm
 from simulator.collectives.cache import cached
@@ -194,21 +194,43 @@ def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iter
 
 WITHOUT_TREES = ("reduce-scatter", "all-gather")
 """Collectives for which NCCL has no trees: of many members over nodes they are rings."""
+TREE_NODES = 2
+"""On more nodes its trees send as much as its rings."""
 
 
-def ring_s(groups: Groups, steps_s: tuple[float, ...]) -> float:
+def nodes_of(groups: Groups) -> int:
+    """How many nodes have a group's members, where GPUs are joined by tiers; else 1."""
+    wires = groups.wires
+    tiered = len(wires.topology.levels) > 1 and wires.topology.joins == "chips"
+    found = groups.apart(1, first_only=True) if tiered else None
+    return found[1].size if found else 1
+
+
+def ring_s(groups: Groups) -> float:
     """What the steps of a ring over several nodes take, whatever it carries.
 
     As NCCL reckons (src/graph/tuning.cc): of n members on m nodes m - 1 steps go between nodes,
     n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
     """
-    wires = groups.wires
-    tiered = steps_s and len(wires.topology.levels) > 1 and wires.topology.joins == "chips"
-    found = groups.apart(1, first_only=True) if tiered else None
-    if found is None or found[1].size < 2:
+    nodes, steps_s = nodes_of(groups), groups.wires.ring_steps_s
+    if nodes < 2 or not steps_s:
         return 0.0
-    nodes, (inside_s, between_s) = found[1].size, steps_s
+    inside_s, between_s = steps_s
     return (nodes - 1) * between_s + (groups.size - nodes) * inside_s
+
+
+def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | None:
+    """As NCCL does it over nodes that have several members each; None for anything else.
+
+    It has no tiers, but rings, and trees that on two nodes send half as much between them
+    (NVIDIA/nccl, issues 209 and 812).
+    """
+    ringed = groups.wires.ring_steps_s and collective in (*WITHOUT_TREES, "all-reduce")
+    if not ringed or not 1 < (nodes := nodes_of(groups)) < groups.size:
+        return None
+    trees = collective == "all-reduce" and nodes == TREE_NODES
+    found = overlapped(groups, collective, size_bytes, by="trees" if trees else "rings")
+    return None if isinstance(found, str) else found
 
 
 TIER_BY_TIER = "hierarchical"
@@ -285,39 +307,51 @@ def _tiers(groups: Groups, first_only: bool) -> list[Groups] | None:
 
 
 OVERLAPPED = "hierarchical-overlapped"
+Through = Literal["tiers", "rings", "trees"]
 MOST_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AtOnce:
-    """All tiers as one job, and what it takes alone."""
+    """All tiers as one job, what it takes alone, and what they move."""
 
     job: Job
     alone_ps: int
-    tiers: Tiers
-    algorithm: str = OVERLAPPED
+    tiers: Moved
+    algorithm: str
     phases: int = 1
 
     def jobs(self) -> Jobs:  # noqa: D102
         return (self.job,)
 
     def moved(self) -> Moved:  # noqa: D102
-        return self.tiers.moved()
+        return self.tiers
 
 
-def overlapped(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
+def overlapped(
+    groups: Groups, collective: str, size_bytes: float, by: Through = "tiers"
+) -> AtOnce | str:
     """The tiers of the hierarchical way as a pipeline of equal chunks; or why it does not apply.
 
     The busiest links are busy all the time but for the first chunk's way to
     them and the last one's from them, which is shorter the more chunks there
     are, while every chunk more costs the latency of the slowest tier again.
+
+    By ``rings`` through all n members, one from each member of a node, all links carry n - 1 of
+    n pieces, not k - 1 of the k that their tier joins: of a tensor gathered by 16 GPUs on two
+    nodes 15/16 go between them, where a half would do. By ``trees`` all but the outermost do.
     """
     if not groups.wires.topology.levels:
         return f"{OVERLAPPED} needs tiers (topology.levels)"
     found = hierarchical(groups, collective, size_bytes)
     if isinstance(found, str):
         return found
-    tiers = [one for tier in found.tiers for one in zip(tier.timed, tier.jobs(), strict=True)]
+    more = [_more(tier, groups.size, by) for tier in found.tiers]
+    tiers = [
+        (timed, replace(job, flow_bytes=times * job.flow_bytes))
+        for times, tier in zip(more, found.tiers, strict=True)
+        for timed, job in zip(tier.timed, tier.jobs(), strict=True)
+    ]
     together = summed([(job.load, job.flow_bytes / size_bytes) for _, job in tiers])
     busy_s = byte_s(together, groups.wires)
     waits_s = [one.latencies_s(tier.size_bytes) for tier in found.tiers for one in tier.timed]
@@ -329,8 +363,21 @@ def overlapped(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
     chunks = _chunks(bytes_s, waits_s, busiest_s)
     whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
     steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
-    job = Job(f"{collective} {OVERLAPPED}", together, size_bytes, wait_s, steps)
-    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s), found)
+    name = OVERLAPPED if by == "tiers" else f"nccl-{by}"
+    job = Job(f"{collective} {name}", together, size_bytes, wait_s, steps)
+    moved = [
+        (load, times * moved)
+        for times, tier in zip(more, found.tiers, strict=True)
+        for load, moved in tier.moved()
+    ]
+    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s), moved, name)
+
+
+def _more(tier: Flat, n: int, by: Through) -> float:
+    """What the links of a tier carry, over what a ring of its members alone would."""
+    if by == "tiers" or (by == "trees" and tier.collective == "all-reduce"):
+        return 1.0
+    return (1 - 1 / n) / (1 - 1 / tier.groups.size)
 
 
 def _chunks(bytes_s: list[float], waits_s: list[float], busiest_s: float) -> set[int]:
@@ -349,5 +396,8 @@ def _pipeline_s(chunks: int, bytes_s: list[float], waits_s: list[float], busiest
     return sum(stages) + (chunks - 1) * max(*stages, busiest_s / chunks)
 
 
-TIERED = {TIER_BY_TIER: hierarchical, OVERLAPPED: overlapped}
+TIERED: dict[str, Callable[[Groups, str, float], Tiers | AtOnce | str]] = {
+    TIER_BY_TIER: hierarchical,
+    OVERLAPPED: overlapped,
+}
 """Ways that use tiers, by name."""

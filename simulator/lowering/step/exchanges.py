@@ -332,8 +332,7 @@ class ExchangesOnWires(Rules):
         Copies of tokens for experts that are not sent do not count.
         """
         part, kind, phase, layer, request, nodes = exchange
-        steps_s = self.array.stack.ring_steps_s if self.array.stack else ()
-        jobs, received = carried(request, self.wires, self.execution.algorithm, steps_s)
+        jobs, received = carried(request, self.wires, self.execution.algorithm)
         if kind is Kind.BOUNDARY and self.copies(nodes) < 1:
             sent = self.copies(nodes, self._ways(request))
             jobs = tuple(replace(job, flow_bytes=sent * job.flow_bytes) for job in jobs)
@@ -439,9 +438,7 @@ def _splits(parts: Sequence[Mesh], v: int) -> tuple[object, ...]:
     )
 
 
-def carried(
-    request: Request, wires: Wires, algorithm: str, steps_s: tuple[float, ...] = ()
-) -> tuple[Jobs, tuple[float, float]]:
+def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple[float, float]]:
     """The jobs for all copies of a request's mesh, and the bytes that one copy's halves get.
 
     Of a ring over nodes they wait for its steps (``ring_s``), where that is longer.
@@ -466,11 +463,11 @@ def carried(
     def jobs() -> Jobs:
         """The cheaper way, where cores that hold nothing may stand between the others."""
         found = cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
-        if not (found and steps_s and request.collective in WITHOUT_TREES):
+        if not found or request.collective not in WITHOUT_TREES:
             return found
-        rest_s = ring_s(groups_of(wires, ways[0]), steps_s) - sum(job.latency_s for job in found)
+        rest_s = ring_s(groups_of(wires, ways[0])) - sum(job.latency_s for job in found)
         last = replace(found[-1], latency_s=found[-1].latency_s + max(rest_s, 0.0))
         return (*found[:-1], last)
 
-    key = wires.key, *(way.key for way in ways), request.collective, size, by, steps_s
+    key = wires.key, *(way.key for way in ways), request.collective, size, by
     return cached("jobs", key, jobs), (half, half)

@@ -1,0 +1,91 @@
+"""Collectives of NCCL over nodes: bytes counted by hand, and two measured bus bandwidths.
+
+NVIDIA/nccl, issue 209: of rings each link, inside a node or between nodes, gets (n - 1) / n of a
+tensor; of trees on two nodes a link between them gets half of it, one inside all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hardware import Array, Group, Stack, Topology, Wires, load_array
+from hardware.topology import Tier
+from simulator.collectives.choice import moved_bytes, offer
+from simulator.engine.picoseconds import PICOSECONDS
+from tests.wiring import device
+
+S = 1e9
+NCCL = Stack(ring_steps_s=(3.4e-6, 14e-6))
+
+
+def wires(nodes: int, each: int, stack: Stack | None = NCCL, ports: float = 10e9) -> Wires:
+    """GPUs with links of 100 GB/s inside a node, and a port of their own to the other nodes."""
+    levels = (Tier("switch", each, 100e9), Tier("switch", nodes, ports, rails=0))
+    array = Array(
+        "nodes",
+        "",
+        Group(((device(), nodes * each),)),
+        topology=Topology("tiers", levels=levels, joins="chips"),
+        stack=stack,
+    )
+    return Wires(array)
+
+
+def busiest(on: Wires, collective: str) -> tuple[float, float]:
+    """Parts of the tensor over the busiest link inside a node, and over that between nodes."""
+    moved = moved_bytes(on, offer(on, collective, on.nodes, S)) / S
+    inside, between = (moved[subnet.links].max() for subnet in on.subnets[1:])
+    return float(inside), float(between)
+
+
+@pytest.mark.parametrize(("nodes", "each"), [(2, 8), (4, 4), (3, 2)])
+@pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter"])
+def test_rings_pass_all_pieces_but_one_over_each_link(
+    collective: str, nodes: int, each: int
+) -> None:
+    """One ring from each GPU of a node: between nodes each has 1 / each of the tensor."""
+    part = 1 - 1 / (nodes * each)
+    assert busiest(wires(nodes, each), collective) == pytest.approx((part, part / each))
+
+
+def test_all_reduces_are_two_passes_of_rings_or_trees() -> None:
+    assert busiest(wires(4, 4), "all-reduce") == pytest.approx((30 / 16, 30 / 16 / 4))
+    assert busiest(wires(2, 8), "all-reduce") == pytest.approx((30 / 16, 1 / 8))
+
+
+def test_who_is_not_nccl_has_tiers() -> None:
+    """Between nodes half of a tensor that two nodes gather, inside 7 of 8 pieces."""
+    assert busiest(wires(2, 8, None), "all-gather") == pytest.approx((7 / 8, 1 / 16))
+
+
+def test_one_member_a_node_or_one_node_is_a_ring_as_ever() -> None:
+    with_stack, without = wires(4, 4), wires(4, 4, None)
+    for members in ([[0, 4, 8, 12]], [[0, 1, 2, 3]]):
+        found = [offer(one, "all-gather", members, S) for one in (with_stack, without)]
+        assert found[0].algorithm == found[1].algorithm == "ring"
+        assert found[0].alone_ps == found[1].alone_ps
+
+
+def test_an_algorithm_that_is_named_is_taken() -> None:
+    on = wires(2, 8)
+    assert offer(on, "all-gather", on.nodes, S).algorithm == "nccl-rings"
+    assert offer(on, "all-reduce", on.nodes, S).algorithm == "nccl-trees"
+    assert offer(on, "all-gather", on.nodes, S, "ring").algorithm == "ring"
+
+
+@pytest.mark.parametrize(
+    ("array", "size", "measured", "within"),
+    [("a100-cluster", 8e9, 192e9, 0.02), ("h200-cluster", 4 * 2**30, 364.87e9, 0.05)],
+)
+def test_four_nodes_are_as_fast_as_measured(
+    array: str, size: float, measured: float, within: float
+) -> None:
+    """DGX A100 (NVIDIA/nccl, issue 812), and p5en with EFA (stas00/ml-engineering): all-reduces.
+
+    Tier by tier they would be 27 and 6 % too fast.
+    """
+    on = Wires(replace(load_array(array, ["nodes=4"]), stack=NCCL))
+    seconds = offer(on, "all-reduce", on.nodes, size).alone_ps / PICOSECONDS
+    assert 2 * 31 / 32 * size / seconds == pytest.approx(measured, rel=within)
