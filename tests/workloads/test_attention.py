@@ -137,11 +137,11 @@ def test_eager_attention_masks_scores_in_a_kernel_of_its_own() -> None:
     assert with_attention(eager, "fused").layers == with_attention(unfused, "fused").layers
 
 
-def test_a_mask_in_a_view_moves_scores_twice_forward_and_ten_times_backward() -> None:
-    """PyTorch's CopySlices: five copies of the gradient, each read and written."""
+def test_a_mask_in_a_view_moves_scores_twice_forward_and_13_times_backward() -> None:
+    """PyTorch's AsStridedBackward and CopySlices: six reads, seven writes (``test_torch_mask``)."""
     eager = operators(with_attention(grouped(6, 6, 5, 7, 4), "eager"))
     unfused = operators(grouped(6, 6, 5, 7, 4))
-    for phase, many in (("forward", 2), ("backward", 10)):
+    for phase, many in (("forward", 2), ("backward", 13)):
         before, after = passes(unfused, phase), passes(eager, phase)
         assert len(after) - len(before) == many
         assert set(after) == set(before)  # all are as large as the scores

@@ -27,7 +27,7 @@ EXPERT_GLU, EXPERT_BIAS, MASKED_FILL = "expert_glu", "expert_bias", "masked_fill
 KERNELS = {
     EXPERT_GLU: ((11, 11), (23, 14)),
     EXPERT_BIAS: ((7, 7), (12, 8)),
-    MASKED_FILL: ((1, 1), (5, 5)),
+    MASKED_FILL: ((1, 1), (6, 7)),
 }
 """What biased, clamped experts do in kernels of their own: how often they read and write what a
 product makes, in 2 B, forward and backward; of the gated product besides ``mul``. Counted in
@@ -38,9 +38,9 @@ float32, cast back. Backward has the same, sums for each bias and probability, a
 are views.
 
 A mask filled in place into a view of the scores (NVIDIA/Megatron-LM, attention_mask_func) reads and
-writes them once. Its backward is PyTorch's CopySlices (torch/csrc/autograd/functions/tensor.cpp):
-copy the gradient, clone the view's part, clone it and fill the clone, copy it back. The mask itself
-is one for all heads and samples and stays in the cache."""
+writes them once. Backward PyTorch fills zeros and copies the gradient into them (AsStridedBackward),
+copies that, clones the view's part, clones it again and fills the clone, and copies it back
+(CopySlices). The mask itself is one for all heads and samples and stays in the cache."""
 LOSS = "cross_entropy"
 """The operator of a loss over a vocabulary, whose probabilities are kept in float32."""
 DROPOUT = "dropout"
