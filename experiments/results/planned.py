@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import table_of, width
@@ -128,7 +129,8 @@ def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | st
     size = plan.batch // many
     yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} samples"
     several = len(array.group.kinds) > 1
-    heads = ("stage", "layers", *("kind",) * several, "accelerators", "replicas")
+    turns = ("turns",) * any(place.turns for place in pipeline.places)
+    heads = ("stage", "layers", *("kind",) * several, "accelerators", "replicas", *turns)
     table = table_of("", heads, ("layers",))
     for k, (stage, names) in enumerate(zip(pipeline.stages, layers, strict=True)):
         place = pipeline.places[stage.place]
@@ -138,14 +140,20 @@ def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | st
         groups = [array.part(*one).group for one in place.ranges]
         kinds = dict.fromkeys(device.name for group in groups for device, _ in group.kinds)
         on = [" + ".join(kinds)] if several else []
-        table.add_row(str(k), said, *on, where, str(place.replicas))
+        each = "+".join(map(str, dict.fromkeys(place.turns or (1,))))
+        table.add_row(str(k), said, *on, where, str(place.replicas), *(each,) * len(turns))
     yield table
     for k, stage in enumerate(pipeline.stages):
         place = pipeline.places[stage.place]
-        for replica, one in enumerate(stage.plans or (stage.plan,)):
-            own = tables(one, array.part(*place.replica(replica)))
-            which = f", replica {replica}" if stage.plans else ""
-            yield from ["", f"stage {k}{which}:", *own[1:]]
+        replicas = enumerate(stage.plans or (stage.plan,))
+        own = [(one, array.part(*place.replica(number))) for number, one in replicas]
+        for _, same in groupby(
+            range(len(own)), [(one.root, on.group) for one, on in own].__getitem__
+        ):
+            first, *others = same
+            last = f"s {first}-{others[-1]}" if others else f" {first}"
+            which = f", replica{last}" if stage.plans else ""
+            yield from ["", f"stage {k}{which}:", *tables(*own[first])[1:]]
 
 
 def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:

@@ -91,7 +91,8 @@ def pipeline_table(found: dict[str, Any]) -> Table:
     rows = found["stages"]
     several = len({row["kind"] for row in rows}) > 1
     kind = ("kind",) * several
-    heads = ("stage", "layers", *kind, "devices", "busy", "idle", "in flight", "versions")
+    versions = ("versions",) * (not found["flushes"])  # else there is one
+    heads = ("stage", "layers", *kind, "devices", "busy", "idle", "in flight", *versions)
     title = f"{found['schedule']}: bubble {bubble_in_words(found)}"
     table = table_of(title, heads, ("layers",))
     for row in rows:
@@ -109,7 +110,7 @@ def pipeline_table(found: dict[str, Any]) -> Table:
             f"{busy / whole:.1%}",
             f"{row['waiting_s'] / whole:.1%}",
             str(row["in_flight"]),
-            str(row["versions"]),
+            *(str(row["versions"]),) * len(versions),
         )
     return table
 

@@ -123,10 +123,16 @@ class _Planning:
         samples, asked = self._staging.samples(self._axes.pp), self._staging.micro_batches
         dp, replicas = self._axes.dp, self._replicas
         if self._apart:
-            dp = replicas = math.lcm(*(place.replicas for place in self._places))
+            dp = replicas = math.lcm(*(len(place.round) for place in self._places))
         if samples is None:
             micro_batch(batch, asked * replicas)  # as many for each
             return asked * replicas
+        if batch % (samples * dp) and self._apart:
+            raise PlanError(
+                f"micro-batch={samples}: the stages' replicas take {dp} micro-batches in a round; "
+                f"a batch of {batch} is no multiple of {samples * dp} samples; take a batch that "
+                "is, or other micro-batches"
+            )
         if batch % (samples * dp):
             raise PlanError(
                 f"micro-batch={samples} with dp={dp}: a batch of {batch} is no multiple of "

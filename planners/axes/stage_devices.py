@@ -2,15 +2,17 @@
 
 ``v100:1x4;t4:2x2+v100:1x2`` are two stages. The first has four replicas of one V100 each. The
 second has two replicas of two T4 (tp 2) and two of one V100. Each stage takes the next free
-devices of a kind, in the order of the array. A stage's replicas take micro-batches in turn.
+devices of a kind, in the order of the array. A stage's replicas take micro-batches in turn:
+one each, or as many as ``@`` says. In ``h100:1x4@2+a100:1x4`` an H100 takes two for one of an A100.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import gcd
 from typing import NamedTuple
 
 from hardware import Array
@@ -18,19 +20,23 @@ from planners.axes.degrees import Axes
 from planners.axes.stage_cuts import blocks_of
 from planners.errors import PlanError
 from planners.pipeline.staging import Staging
-from planners.plan import Place
+from planners.plan import MOST_TURNS, Place
 from workloads import Graph
 
 MOST_STAGES = 1 << 10
-_PART = re.compile(r"([\w.-]{1,60}):(\d{1,5})x(\d{1,5})", re.ASCII)
+_PART = re.compile(r"([\w.-]{1,60}):(\d{1,5})x(\d{1,5})(?:@(\d{1,2}))?", re.ASCII)
 
 
 class Replicas(NamedTuple):
-    """``number`` replicas of a stage, each on ``tp`` devices of a kind."""
+    """``number`` replicas of a stage, each on ``tp`` devices of a kind.
+
+    Each takes ``turns`` micro-batches of a round of all replicas.
+    """
 
     kind: str
     tp: int
     number: int
+    turns: int = 1
 
 
 def stage_devices(text: str) -> tuple[tuple[Replicas, ...], ...]:
@@ -43,12 +49,14 @@ def stage_devices(text: str) -> tuple[tuple[Replicas, ...], ...]:
 
 def _replicas(text: str) -> Replicas:
     found = _PART.fullmatch(text)
-    if found is None or not int(found[2]) or not int(found[3]):
+    numbers = [int(one or 1) for one in found.groups()[1:]] if found else [0]
+    if found is None or not all(numbers) or numbers[-1] > MOST_TURNS:
         raise PlanError(
             f"stage-hw={text[:60]}: write a kind, tp and replicas for each stage, as "
-            "v100:1x4;t4:2x2 (two replicas of two T4), and + between the kinds of one stage"
+            "v100:1x4;t4:2x2 (two replicas of two T4), + between the kinds of one stage, and @2 "
+            f"where each replica takes two micro-batches in its turn (at most {MOST_TURNS})"
         )
-    return Replicas(found[1], int(found[2]), int(found[3]))
+    return Replicas(found[1], *numbers)
 
 
 def on_devices(axes: Axes, stages: Sequence[Sequence[Replicas]]) -> Axes | None:
@@ -59,7 +67,7 @@ def on_devices(axes: Axes, stages: Sequence[Sequence[Replicas]]) -> Axes | None:
     """
     if not stages:
         return None
-    pp, alike = len(stages), {stage[0][1:] for stage in stages if len(stage) == 1}
+    pp, alike = len(stages), {stage[0][1:3] for stage in stages if len(stage) == 1}
     tp, dp = alike.pop() if len(alike) == 1 and all(len(one) == 1 for one in stages) else (1, 1)
     if axes.pp not in (1, pp) or axes.dp not in (0, dp) or axes.tp not in (1, tp) or axes.ep > 1:
         raise PlanError(
@@ -149,7 +157,10 @@ def places_on(array: Array, stages: Sequence[Sequence[Replicas]], each: int = 1)
         free.setdefault(device.name, []).append(range(first, first + count))
         first += count
     return [
-        _place([part for one in stage for part in _taken(array, free, one, each)])
+        _place(
+            [part for one in stage for part in _taken(array, free, one, each)],
+            _turns(one.turns for one in stage for _ in range(one.number)),
+        )
         for stage in stages
     ]
 
@@ -187,12 +198,21 @@ def _kind(array: Array, names: Sequence[str], asked: str) -> str:
     raise PlanError(f"stage-hw: {asked}: {what}; {array.name!r} has {', '.join(names)}")
 
 
-def _place(parts: Sequence[tuple[int, int]]) -> Place:
+def _turns(each: Iterable[int]) -> tuple[int, ...]:
+    """Micro-batches of each replica in the shortest round; none where all take one."""
+    turns = tuple(each)
+    shortest = tuple(many // gcd(*turns) for many in turns)
+    return shortest if max(shortest) > 1 else ()
+
+
+def _place(parts: Sequence[tuple[int, int]], turns: tuple[int, ...]) -> Place:
     """A stage's replicas: a range of devices where they are alike and neighbours."""
     first, each = parts[0]
+    count = sum(many for _, many in parts)
     if all(part == (first + k * each, each) for k, part in enumerate(parts)):
-        return Place(first, each * len(parts), len(parts))
-    return Place(first, sum(count for _, count in parts), len(parts), tuple(parts))
+        parts = ()
+    replicas = count // each if not parts else len(parts)
+    return Place(first, count, replicas, tuple(parts), turns)
 
 
 def first_nodes_of(graph: Graph, layers: Sequence[int], stages: int) -> tuple[int, ...]:

@@ -114,6 +114,11 @@ class Pipeline:
         """How many of each place."""
         return tuple(place.replicas for place in self.places)
 
+    @property
+    def rounds(self) -> tuple[tuple[int, ...], ...]:
+        """Which replica of each place takes each micro-batch of a round."""
+        return tuple(place.round for place in self.places)
+
     def layers(self, nodes: Sequence[str]) -> list[tuple[str, ...]]:
         """Of a network's layers those of each stage."""
         ends = (*self.firsts[1:], len(nodes))
@@ -282,7 +287,7 @@ def pipeline_to_json(pipeline: Pipeline) -> dict[str, Any]:
     return {
         **{field.name: getattr(pipeline, field.name) for field in fields(pipeline)[2:]},
         "places": [
-            {key: value for key, value in asdict(place).items() if key != "parts" or value}
+            {key: value for key, value in asdict(place).items() if value or key not in OMITTED}
             for place in pipeline.places
         ],
         "stages": [
@@ -304,12 +309,14 @@ class Place:
 
     They are ``replicas`` of equal size, which take micro-batches in turn. Where replicas are
     of unlike size, or no neighbours, ``parts`` has the first accelerator and the number of each.
+    Where they take unlike numbers of micro-batches in a round, ``turns`` has those.
     """
 
     first: int
     count: int
     replicas: int = 1
     parts: tuple[tuple[int, int], ...] = ()
+    turns: tuple[int, ...] = ()
 
     @property
     def each(self) -> int:
@@ -324,9 +331,28 @@ class Place:
         return self.first + number * each, each
 
     @property
+    def round(self) -> tuple[int, ...]:
+        """Which replica takes each micro-batch of a round: 0 1 0 for turns of two and one.
+
+        Each replica's micro-batches are spread evenly over the round.
+        """
+        turns = self.turns or (1,) * self.replicas
+        times = [((k + 0.5) / many, r) for r, many in enumerate(turns) for k in range(many)]
+        return tuple(replica for _, replica in sorted(times))
+
+    @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """The same of all replicas."""
         return tuple(self.replica(k) for k in range(self.replicas))
+
+
+OMITTED = frozenset({"parts", "turns"})
+"""What a place's JSON has only where it is not as usual."""
+MOST_TURNS = 64
+
+
+def _turns(turns: Sequence[int]) -> bool:
+    return all(1 <= many <= MOST_TURNS for many in turns)
 
 
 def check_places(places: Sequence[Place]) -> None:
@@ -334,6 +360,8 @@ def check_places(places: Sequence[Place]) -> None:
     for place in places:
         if min(place.first, place.count - 1, place.replicas - 1) < 0:
             raise PlanError(f"{place}: it must have accelerators and replicas")
+        if place.turns and (len(place.turns) != place.replicas or not _turns(place.turns)):
+            raise PlanError(f"{place}: turns are one to {MOST_TURNS} for each replica")
         if place.parts:
             counts = [count for _, count in place.parts]
             whole = (place.parts[0][0], sum(counts), len(counts))

@@ -64,6 +64,7 @@ class PlaceTable(PlanPart):
     count: int
     replicas: int = 1
     parts: Annotated[tuple[tuple[int, int], ...], Field(strict=False, max_length=MOST_STAGES)] = ()
+    turns: Annotated[tuple[int, ...], Field(strict=False, max_length=MOST_STAGES)] = ()
 
 
 class StepTable(PlanPart):

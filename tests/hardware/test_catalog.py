@@ -188,14 +188,14 @@ def test_the_papers_arrays() -> None:
 
 
 def test_unlike_nodes_have_their_own_links_and_ports() -> None:
-    """NVLink 2, four of its links; what AMP's authors say of four T4; a quarter of a port."""
+    """NVLink 2, four of its links; T4 through the memory of their host; a quarter of a port."""
     array = load_array("mixed-v100-t4")
     assert [(device.name, count) for device, count in array.group.kinds] == [
         ("v100-16", 12),
         ("t4", 4),
     ]
     wires = Wires(array)
-    pairs = {(0, 3): 100e9, (0, 4): 10e9 / 8 / 4, (12, 15): 50e9 / 8, (0, 12): 10e9 / 8 / 4}
+    pairs = {(0, 3): 100e9, (0, 4): 10e9 / 8 / 4, (12, 15): 3.2e9, (0, 12): 10e9 / 8 / 4}
     for (source, target), bytes_per_s in pairs.items():
         assert wires.bandwidth[list(wires.route(source, target))].min() == bytes_per_s
     newer = Wires(load_array("mixed-a100-h100"))

@@ -1,27 +1,33 @@
 """What PyTorch moves when a mask was filled in place into a view, counted as it runs."""
 
+from typing import Any
+
 import pytest
 
 from workloads.layer_types.other import KERNELS, MASKED_FILL
 
-torch = pytest.importorskip("torch")
-dispatch = pytest.importorskip("torch.utils._python_dispatch")
+pytest.importorskip("torch")
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 MOVES = {"copy_": (1, 1), "clone": (1, 1), "new_zeros": (0, 1), "masked_fill_": (1, 1)}
 """How often these read and write all scores. Out of place a mask is filled into a clone."""
 MOVES["masked_fill"] = (2, 2)
 
 
-class Counted(dispatch.TorchDispatchMode):  # type: ignore[misc]
+class Counted(TorchDispatchMode):  # type: ignore[misc]
     """Counts reads and writes of tensors with so many elements."""
 
     def __init__(self, elements: int) -> None:
         super().__init__()
         self.elements, self.reads, self.writes = elements, 0, 0
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN204, D105
-        made = function(*args, **(kwargs or {}))
-        name = function.name().split("::")[1].split(".")[0]
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        name = func.name().split("::")[1].split(".")[0]
         if isinstance(made, torch.Tensor) and made.numel() == self.elements:
             reads, writes = MOVES.get(name, (0, 0))
             self.reads, self.writes = self.reads + reads, self.writes + writes

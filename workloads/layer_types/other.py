@@ -38,9 +38,9 @@ float32, cast back. Backward has the same, sums for each bias and probability, a
 are views.
 
 A mask filled in place into a view of the scores (NVIDIA/Megatron-LM, attention_mask_func) reads and
-writes them once. Backward PyTorch fills zeros and copies the gradient into them (AsStridedBackward),
-copies that, clones the view's part, clones it again and fills the clone, and copies it back
-(CopySlices). The mask itself is one for all heads and samples and stays in the cache."""
+writes them once. Backward PyTorch copies the gradient into zeros (AsStridedBackward), copies that,
+clones the view's part, clones it again and fills the clone, and copies it back (CopySlices). The
+mask itself is one for all heads and samples and stays in the cache."""
 LOSS = "cross_entropy"
 """The operator of a loss over a vocabulary, whose probabilities are kept in float32."""
 DROPOUT = "dropout"

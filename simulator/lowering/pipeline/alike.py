@@ -32,7 +32,7 @@ def alike_pipelines(
     if not schedule.flushes or execution.inference:
         return 1
     for place in pipeline.places:
-        if place.parts or len({array.part(*one).group for one in place.ranges}) > 1:
+        if place.parts or place.turns or len({array.part(*one).group for one in place.ranges}) > 1:
             return 1
     copies = gcd(*pipeline.replicas, pipeline.micro_batches)
     if copies == 1 or execution.model != "deployed":

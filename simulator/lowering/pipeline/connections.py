@@ -44,8 +44,8 @@ def share_out(cut: Cut, rules: Sequence[Sequence[Rules]], between: PublishedBetw
 class Joints:
     """Ports and sums of all stages; ``communicators`` are where they are recorded.
 
-    ``routes`` say with which replica one sends or receives, by micro-batch. The chunks stand
-    for so many ``copies`` of alike pipelines.
+    ``rounds`` say which replica of a place takes which micro-batch, and ``routes`` with which one
+    sends or receives, by micro-batch. The chunks stand for so many ``copies`` of alike pipelines.
     """
 
     def __init__(
@@ -53,9 +53,11 @@ class Joints:
         cut: Cut,
         chunks: Sequence[Sequence[Chunk]],
         between: PublishedBetween,
+        rounds: Sequence[tuple[int, ...]],
         copies: int = 1,
     ) -> None:
         self._cut = cut
+        self._rounds = rounds
         self._chunks = chunks
         self._between = between
         self._copies = copies
@@ -83,15 +85,13 @@ class Joints:
         """The sends of a tensor between all replicas that hand it to each other.
 
         Replica r of R takes micro-batch m where m modulo R is r: of two replicas
-        before three, the first sends 0, 2, 4 to 0, 2, 1.
+        before three, the first sends 0, 2, 4 to 0, 2, 1. With turns it is the one of the round.
         """
         sources, targets = self._chunks[crossing.source], self._chunks[crossing.target]
-        turns = range(lcm(len(sources), len(targets)))
-        pairs = list(
-            dict.fromkeys(
-                (micro_batch % len(sources), micro_batch % len(targets)) for micro_batch in turns
-            )
-        )
+        senders, takers = (self._round(stage) for stage in (crossing.source, crossing.target))
+        turns = range(lcm(len(senders), len(takers)))
+        whose = [(senders[turn % len(senders)], takers[turn % len(takers)]) for turn in turns]
+        pairs = list(dict.fromkeys(whose))
         forth, back = (
             dict(zip(pairs, self._hand(crossing, pairs, phase), strict=True))
             for phase in (Phase.FORWARD, Phase.BACKWARD)
@@ -100,18 +100,21 @@ class Joints:
             pair: self._sent(crossing, forth[pair], back[pair], pair if len(turns) > 1 else None)
             for pair in pairs
         }
-        ways = [
-            sent[micro_batch % len(sources), micro_batch % len(targets)] for micro_batch in turns
-        ]
+        ways = [sent[pair] for pair in whose]
         if len(turns) > 1:
             for way in zip(*ways, strict=True):
                 self.routes |= {one.operation: way for one in way}
         for chunk in sources:
             gather = next(back[pair].gather for pair in pairs if pair[0] == chunk.replica)
-            self._port(chunk, crossing, ways[chunk.replica], gather, entering=False)
+            way = ways[senders.index(chunk.replica)]
+            self._port(chunk, crossing, way, gather, entering=False)
         for chunk in targets:
             gather = next(forth[pair].gather for pair in pairs if pair[1] == chunk.replica)
-            self._port(chunk, crossing, ways[chunk.replica], gather, entering=True)
+            way = ways[takers.index(chunk.replica)]
+            self._port(chunk, crossing, way, gather, entering=True)
+
+    def _round(self, stage: int) -> tuple[int, ...]:
+        return self._rounds[stage % len(self._rounds)]
 
     def _hand(
         self, crossing: Crossing, pairs: Sequence[tuple[int, int]], phase: Phase

@@ -118,7 +118,8 @@ class _Writing:
 
     @cached_property
     def _joints(self) -> Joints:
-        return Joints(self._cut, self._chunks, self._links, self._copies)
+        rounds = self._pipeline.rounds
+        return Joints(self._cut, self._chunks, self._links, rounds, self._copies)
 
     def _replicas(self, stage: int) -> list[Rules]:
         """A stage's rules, one for each replica."""

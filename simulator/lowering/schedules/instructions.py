@@ -13,17 +13,27 @@ UPDATE = frozenset({Part.UPDATE})
 NEW_WEIGHTS = frozenset({Part.NEW_WEIGHTS})
 
 
-def ahead(replicas: Sequence[int], rank: int) -> int:
-    """Minibatches that a replica of a rank computes forward before its first backward."""
-    return (sum(replicas) - 1 - sum(replicas[:rank])) // replicas[rank]
+def ahead(pipeline: Pipeline, rank: int, replica: int) -> int:
+    """Minibatches that a replica of a rank computes forward before its first backward.
+
+    Its part of as many as there are replicas behind: floor((R - 1 - sum of r_i before) / r) for
+    r that take turns. Of a place whose replicas take unlike numbers of micro-batches, as many
+    as go by while the slowest has one.
+    """
+    behind = sum(len(one.round) // min(one.turns or (1,)) for one in pipeline.places[rank + 1 :])
+    own = pipeline.places[rank]
+    return -(-behind * own.round.count(replica) // len(own.round))
 
 
 def check(schedule: Schedule, pipeline: Pipeline, *, inference: bool = False) -> None:
     """Raise PlanError for a pipeline that the schedule is not for; inference has one version."""
     replicas, many = pipeline.replicas, pipeline.micro_batches
     wrong = schedule.check(replicas, pipeline.virtual, many)
-    if wrong is None and schedule.whole_batch and any(many % one for one in replicas):
-        wrong = f"{many} micro-batches do not go round {max(replicas)} replicas"
+    longest = max(map(len, pipeline.rounds))
+    if wrong is None and schedule.whole_batch and any(many % len(r) for r in pipeline.rounds):
+        wrong = f"{many} micro-batches do not go round {longest} replicas"
+    if wrong is None and not schedule.flushes and any(one.turns for one in pipeline.places):
+        wrong = "replicas that take unlike numbers of micro-batches do so between two flushes"
     if wrong is None and not schedule.flushes and pipeline.tied and not inference:
         wrong = "weights that several stages use would have other versions in each"
     if wrong:
@@ -34,14 +44,13 @@ def instructions(
     schedule: Schedule, pipeline: Pipeline, rank: int, replica: int, batches: int
 ) -> tuple[Instruction, ...]:
     """What one replica of a rank does, for so many batches (of which a flush knows one)."""
-    replicas = pipeline.replicas
-    each = replicas[rank]
-    many = pipeline.micro_batches * batches // each
-    who = Rank(rank, len(replicas), pipeline.virtual, many, ahead(replicas, rank))
+    found = _Instructions(pipeline, rank, replica)
+    many = found.turns_of(pipeline.micro_batches * batches)
+    early = ahead(pipeline, rank, replica)
+    who = Rank(rank, len(pipeline.places), pipeline.virtual, many, early)
     passes = list(schedule.order(who))
     _check_passes(schedule, who, passes)
-    found = _Instructions(pipeline, rank, replica)
-    per_update = pipeline.micro_batches // each if schedule.whole_batch else 1
+    per_update = found.turns_of(pipeline.micro_batches) if schedule.whole_batch else 1
     return tuple(found.of(passes, per_update, at_end=schedule.flushes))
 
 
@@ -59,13 +68,13 @@ def forward_instructions(
     With one stage a place micro-batches come in their order; with several each batch goes
     through them as the schedule has it.
     """
-    replicas = pipeline.replicas
-    each, rounds = replicas[rank], batches if pipeline.virtual > 1 else 1
-    many = pipeline.micro_batches * batches // rounds // each
-    who = Rank(rank, len(replicas), pipeline.virtual, many, ahead(replicas, rank))
+    rounds = batches if pipeline.virtual > 1 else 1
+    found = _Instructions(pipeline, rank, replica)
+    many = found.turns_of(pipeline.micro_batches * batches // rounds)
+    early = ahead(pipeline, rank, replica)
+    who = Rank(rank, len(pipeline.places), pipeline.virtual, many, early)
     order = (one for one in schedule.order(who) if Part.FORWARD in one.parts)
     once = list(order) if pipeline.virtual > 1 else [Pass(FORWARD, n) for n in range(many)]
-    found = _Instructions(pipeline, rank, replica)
     return tuple(
         found.instruction(Pass(FORWARD, one.number + again * many, one.chunk))
         for again in range(rounds)
@@ -91,8 +100,12 @@ class _Instructions:
     def __init__(self, pipeline: Pipeline, rank: int, replica: int) -> None:
         self._pipeline = pipeline
         self._rank = rank
-        self._replica = replica
-        self._ranks, self._each = len(pipeline.places), pipeline.replicas[rank]
+        self._ranks, self._round = len(pipeline.places), pipeline.rounds[rank]
+        self._mine = [turn for turn, who in enumerate(self._round) if who == replica]
+
+    def turns_of(self, micro_batches: int) -> int:
+        """How many of so many micro-batches, which are whole rounds, are the replica's."""
+        return micro_batches // len(self._round) * len(self._mine)
 
     def of(self, passes: Sequence[Pass], per_update: int, *, at_end: bool) -> Iterator[Instruction]:
         """Gradients are summed behind the last of ``per_update``; then weights are updated.
@@ -107,7 +120,7 @@ class _Instructions:
                 count = counts[one.chunk] = counts.get(one.chunk, 0) + 1
                 if count % per_update == 0:
                     # all replicas name one turn: the last whose gradients are in the sum
-                    round_ = count * self._each - 1
+                    round_ = count // len(self._mine) * len(self._round) - 1
                     instruction = instruction._replace(parts=instruction.parts | SUMS, round=round_)
                     last.append(instruction._replace(parts=UPDATE, again=False))
             yield instruction
@@ -116,8 +129,9 @@ class _Instructions:
         yield from sorted(last, key=lambda instruction: instruction.stage)
 
     def instruction(self, one: Pass) -> Instruction:
-        """Replica r of R takes the micro-batches r, r + R, r + 2 R."""
+        """Replica r of R takes the micro-batches r, r + R, r + 2 R, or its turns of each round."""
         stage = one.chunk * self._ranks + self._rank
-        micro_batch = one.number * self._each + self._replica
+        rounds, turn = divmod(one.number, len(self._mine))
+        micro_batch = rounds * len(self._round) + self._mine[turn]
         again = self._pipeline.stages[stage].recompute and Part.BACKWARD in one.parts
         return Instruction(one.parts, stage, micro_batch, 0, again)

@@ -26,6 +26,7 @@ from simulator.lowering.pipeline.program import pipelined
 from simulator.lowering.step.training_step import training_step
 from simulator.search.candidates import planned
 from simulator.search.closed_form.first_pass import IN_PARTS, FirstPass, Layout
+from simulator.search.kinds.mixed_stages import MixedStages, mixed_stages
 from simulator.search.kinds.stage_costs import StageCosts
 from simulator.search.shares import best_share
 from simulator.search.updates import with_updates
@@ -37,6 +38,8 @@ UNIFORM, UNSURE = 20, 1.1
 """Axes on all devices that are simulated: so many, estimated at most so much above the best."""
 OF_A_SORT = 4
 """Candidates with equal numbers of stages and equal micro-batches: at most so many are kept."""
+MOST_MIXED = 8
+"""Candidates with all kinds in each stage: at most so many, for their estimates are rough."""
 LEAST, MOST, MOST_PASSES = 4, 48, 3000
 """Fewest and most candidates to simulate, and most passes of pieces in their simulations."""
 
@@ -76,6 +79,8 @@ def candidates(
 ) -> list[Candidate]:
     """Pipelines by estimated time, the shortest first; ``array`` is the planned array.
 
+    Stages have one kind each. Behind those are stages with all kinds, whose replicas take unlike
+    numbers of micro-batches; not with ZeRO, which shares weights out among alike replicas.
     ``recompute`` lists the recomputations to try (empty: that of ``execution``).
     Raises PlanError where two kinds have one name, or devices have several cores.
     """
@@ -84,7 +89,7 @@ def candidates(
         raise PlanError("stages=auto is for the deployed model, and devices of one core each")
     if len({device.name for device, _ in group.kinds}) < len(group.kinds):
         raise PlanError(f"stages=auto: two kinds of {array.name!r} have one name; give it another")
-    found, worth_s = list[Candidate](), inf
+    found, mixed, worth_s = list[Candidate](), list[Candidate](), inf
     for how in recompute or (execution.recompute,):
         own = replace(execution, recompute=how)
         for size in _sizes(array, batch):
@@ -99,8 +104,12 @@ def candidates(
                         if wide or not costs.by_positions:
                             worth_s = min(worth_s, seconds)
                             found.append(_candidate(seconds, stages, search, costs))
+            if own.update not in IN_PARTS:
+                mixed += [_mixed(one, plain) for one in mixed_stages(plain, batch // size)]
     found.sort(key=lambda one: one.seconds)
-    return list(_likeliest(found, NEAR * worth_s))
+    mixed.sort(key=lambda one: one.seconds)
+    worth = [one for one in mixed if one.seconds <= NEAR * worth_s]
+    return [*_likeliest(found, NEAR * worth_s), *worth[:MOST_MIXED]]
 
 
 def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate]:
@@ -151,6 +160,22 @@ def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: Stage
         costs.execution.recompute,
         alike,
         len(costs.cut.firsts) * search.micro_batches // (replicas[0] if alike else 1),
+    )
+
+
+def _mixed(one: MixedStages, costs: StageCosts) -> Candidate:
+    """Alike stages; the cuts are the planner's own."""
+    blocks, many = len(costs.cut.firsts), one.stages
+    return Candidate(
+        one.seconds,
+        ";".join([one.stage_hw] * many),
+        (blocks // many,) * many,
+        (),
+        costs.micro_batch,
+        by_positions=False,
+        recompute=costs.execution.recompute,
+        alike=False,
+        passes=blocks * sum(count for _, count in costs.array.group.kinds),
     )
 
 

@@ -106,6 +106,11 @@ class StageCosts:
             self._send_s(kind, count - 1, self._of.tied_bytes(Axes(dp=1, tp=tp))),
         )
 
+    def seconds(self, kind: int, tp: int) -> float:
+        """Of a micro-batch that goes through all layers on ``tp`` devices of a kind."""
+        _, pieces = self._pieces(kind, tp)
+        return sum(one.seconds for one in pieces)
+
     def _room_bytes(self, kind: int) -> float:
         alone = [self.array.group.kinds[kind]]
         return (1 - self.execution.memory_reserve) * capacity_bytes(alone)

@@ -6,7 +6,6 @@ from types import FrameType
 from hardware import load_array
 from planners import load_planner
 from simulator import DEPLOYED, program_of
-from tests.planners.cost.by_coordinates import KEPT
 from workloads import Builder, Network
 
 ARRAY = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
@@ -39,7 +38,6 @@ def calls(layers: int) -> int:
 
 
 def test_a_layer_costs_the_same_in_a_chain_of_100_and_of_400() -> None:
-    KEPT.clear()
     calls(20)  # what is made once, is made
     short, middle, long = (calls(layers) for layers in (100, 200, 400))
     assert (long - middle) / 200 < 1.02 * (middle - short) / 100

@@ -231,6 +231,23 @@ def test_no_shares_of_the_samples_are_faster(tmp_path: Path) -> None:
     assert shared.iteration_s < candidates_s
 
 
+def test_no_stages_of_all_kinds_that_were_tried_are_faster(tmp_path: Path) -> None:
+    """Replicas of each kind that take one to three micro-batches in their turn."""
+    batch, sizes = 768, (16, 32)
+    network, array, execution = asked(GPT.format(2), mixed(tmp_path, a100_80=4, h100_sxm=4))
+    tried = math.inf
+    for pp, turns, size in product((1, 2), product((1, 2, 3), (1, 2, 3)), sizes):
+        stage = f"a100-80:1x{4 // pp}@{turns[0]}+h100-sxm:1x{4 // pp}@{turns[1]}"
+        hw = ";".join([stage] * pp)
+        tried = min(tried, seconds_of(network, array, batch, execution, hw, (), size, False))
+    found = [one for one in candidates(network, array, batch, execution) if "@" in one.stage_hw]
+    best = min(
+        seconds_of(network, array, batch, execution, one.stage_hw, (), one.micro_batch, False)
+        for one in found
+    )
+    assert best <= tried * (1 + 1e-9)
+
+
 def test_stages_of_two_kinds_are_priced_where_they_stand(tmp_path: Path) -> None:
     """The second stage is of four A100 and four A10; priced at the beginning it has no links."""
     spec = mixed(tmp_path, 2, h100_sxm=6, a100_80=6, a10=4)
