@@ -142,7 +142,7 @@ SPLIT = (
     option(
         "stages.hw",
         "STAGES",
-        "devices of each stage, as kind:tp x replicas: v100:1x4;t4:2x2",
+        "devices of each stage, as kind:tp x replicas: v100:1x4;t4:2x2, and @2 for two turns",
         flag="stage-hw",
     ),
     option(

@@ -219,6 +219,13 @@ def ring_s(groups: Groups) -> float:
     return (nodes - 1) * between_s + (groups.size - nodes) * inside_s
 
 
+def late_s(groups: Groups, collective: str, found: Jobs) -> float:
+    """By how much the steps of a ring over nodes take longer than the jobs say (``ring_s``)."""
+    if not found or collective not in WITHOUT_TREES:
+        return 0.0
+    return max(ring_s(groups) - sum(job.latency_s for job in found), 0.0)
+
+
 def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | None:
     """As NCCL does it over nodes that have several members each; None for anything else.
 

@@ -23,7 +23,7 @@ from planners.plan.updates import kept_in_parts, sharded
 from simulator.collectives.cache import cached
 from simulator.collectives.choice import offer
 from simulator.collectives.groups import groups_of
-from simulator.collectives.offers import WITHOUT_TREES, Jobs, cheapest, ring_s
+from simulator.collectives.offers import Jobs, cheapest, late_s
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import receiving_j
 from simulator.cost.operators import NodeOperators
@@ -441,7 +441,7 @@ def _splits(parts: Sequence[Mesh], v: int) -> tuple[object, ...]:
 def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple[float, float]]:
     """The jobs for all copies of a request's mesh, and the bytes that one copy's halves get.
 
-    Of a ring over nodes they wait for its steps (``ring_s``), where that is longer.
+    Of a ring over nodes they wait for its steps (``late_s``).
 
     A collective's bytes are those of one that moves no more than it must,
     half of them each half's.
@@ -463,11 +463,9 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
     def jobs() -> Jobs:
         """The cheaper way, where cores that hold nothing may stand between the others."""
         found = cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
-        if not found or request.collective not in WITHOUT_TREES:
+        if not (rest_s := late_s(groups_of(wires, ways[0]), request.collective, found)):
             return found
-        rest_s = ring_s(groups_of(wires, ways[0])) - sum(job.latency_s for job in found)
-        last = replace(found[-1], latency_s=found[-1].latency_s + max(rest_s, 0.0))
-        return (*found[:-1], last)
+        return (*found[:-1], replace(found[-1], latency_s=found[-1].latency_s + rest_s))
 
     key = wires.key, *(way.key for way in ways), request.collective, size, by
     return cached("jobs", key, jobs), (half, half)

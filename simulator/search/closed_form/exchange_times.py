@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from hardware import Array, Wires, wires_of
 from planners import Axes
 from planners.axes.degrees import order_of
-from simulator.collectives.choice import offer
+from simulator.collectives.choice import members_of, offer
 from simulator.collectives.groups import Lattice, Rows
+from simulator.collectives.offers import late_s
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.execution import Execution
 
@@ -101,9 +102,10 @@ class ExchangeTimes:
             return 0.0
         key = what, count, members, int(rows[0, 1]), float(f"{size:.3g}")
         if key not in self._known:
-            groups = Lattice.of(rows) or Rows(rows)
+            groups = members_of(self._wires, Lattice.of(rows) or Rows(rows))
             found = offer(self._wires, what, groups, size, self._execution.algorithm)
-            self._known[key] = found.alone_ps / PICOSECONDS
+            late = late_s(groups, what, found.jobs())
+            self._known[key] = found.alone_ps / PICOSECONDS + late
         return self._known[key]
 
     def send_s(self, axes: Axes, place: int, size: float) -> float:
