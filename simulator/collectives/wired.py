@@ -156,7 +156,7 @@ def cables(groups: Groups) -> str | None:
 
 def summing_switch(groups: Groups) -> str | None:
     """What sums in a switch need that is not there."""
-    if _reduces(groups):
+    if reduces(groups):
         return None
     return "in-switch needs a switch that sums (reduces), with a port for each member"
 
@@ -165,7 +165,7 @@ def _strung(groups: Groups) -> Strung | None:
     return cached("cables", groups.key, lambda: strung(groups.wires, groups.rows))
 
 
-def _reduces(groups: Groups) -> float:
+def reduces(groups: Groups) -> float:
     """The part of their ports' bandwidth at which a switch sums what members send; 0: none.
 
     Of members on one switch, each with a port of its own.
@@ -198,4 +198,4 @@ def in_switch(groups: Groups) -> Pattern:
     """
     n = groups.size
     carried = groups.carry(*following(np.arange(n), 0, both_ways=False))  # each port once
-    return (phase_of(carried, (n + 1) / n, 2, _reduces(groups)),)
+    return (phase_of(carried, (n + 1) / n, 2, reduces(groups)),)

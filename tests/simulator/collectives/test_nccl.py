@@ -52,7 +52,17 @@ def test_rings_pass_all_pieces_but_one_over_each_link(
 
 def test_all_reduces_are_two_passes_of_rings_or_trees() -> None:
     assert busiest(wires(4, 4), "all-reduce") == pytest.approx((30 / 16, 30 / 16 / 4))
-    assert busiest(wires(2, 8), "all-reduce") == pytest.approx((30 / 16, 1 / 8))
+    slow = wires(2, 8, ports=1e9)  # all ports together slower than one channel of trees
+    assert busiest(slow, "all-reduce") == pytest.approx((30 / 16, 1 / 8))
+    assert busiest(wires(2, 8), "all-reduce") == pytest.approx((30 / 16, 30 / 16 / 8))
+
+
+def test_trees_need_links_faster_than_the_network() -> None:
+    """Of T4 through the memory of their host, a ring is as fast inside as between nodes."""
+    t4 = wires(2, 4, ports=30e9)
+    assert offer(t4, "all-reduce", t4.nodes, S).algorithm == "nccl-rings"
+    h100 = Wires(replace(load_array("h100-cluster", ["nodes=2"]), stack=NCCL))
+    assert offer(h100, "all-reduce", h100.nodes, S).algorithm == "nccl-trees"  # NVLSTree
 
 
 def test_who_is_not_nccl_has_tiers() -> None:
@@ -69,7 +79,7 @@ def test_one_member_a_node_or_one_node_is_a_ring_as_ever() -> None:
 
 
 def test_an_algorithm_that_is_named_is_taken() -> None:
-    on = wires(2, 8)
+    on = wires(2, 8, ports=1e9)
     assert offer(on, "all-gather", on.nodes, S).algorithm == "nccl-rings"
     assert offer(on, "all-reduce", on.nodes, S).algorithm == "nccl-trees"
     assert offer(on, "all-gather", on.nodes, S, "ring").algorithm == "ring"
