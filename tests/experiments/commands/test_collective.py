@@ -146,3 +146,12 @@ def test_the_picture_of_busbw(capsys: pytest.CaptureFixture[str], tmp_path: Path
     args = ("all-reduce", "--bytes", "1 GB", "--array", "dgx-h100", "--plot", str(plot))
     run(capsys, *args)
     assert "busbw [GB/s]" in plot.read_text()
+
+
+def test_a_stack_with_nccl_says_why_tiers_are_not_chosen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    args = ("all-reduce", "--bytes", "4 GB", "--array", "a100-cluster", "--set", "nodes=4")
+    table = run(capsys, *args, "--set", "stack=nemo-2024")
+    assert "│ nccl-rings (chosen) " in table and "NCCL, which does not work tier by tier" in table
+    assert "NCCL" not in run(capsys, *args, "--set", "stack=ideal")
