@@ -158,7 +158,7 @@ def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
         )
     title = f"{data['collective']}, {data['array']}"
     whole = pairs_table(title, about.items(), times.items())
-    ours = ["The stack's library is NCCL, which does not work tier by tier."]
+    ours = ["auto is what NCCL, the stack's library, does: it does not work tier by tier."]
     said: list[Table | str] = [*ours] if data["algorithm"].startswith("nccl") else []
     return [whole, _algorithms(data), *said, _links(data, wires)]
 

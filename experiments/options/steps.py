@@ -226,7 +226,10 @@ SOFTWARE = (
         kind="choice",
     ),
     option(
-        "execution.algorithm", "X", "algorithm of every collective", default="auto, the fastest"
+        "execution.algorithm",
+        "X",
+        "algorithm of every collective",
+        default="auto, NCCL's in a stack with it, or the fastest",
     ),
     option(
         "execution.strict_memory",
