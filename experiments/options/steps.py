@@ -229,7 +229,7 @@ SOFTWARE = (
         "execution.algorithm",
         "X",
         "algorithm of every collective",
-        default="auto, NCCL's in a stack with it, or the fastest",
+        default="auto, NCCL's or the fastest",
     ),
     option(
         "execution.strict_memory",
