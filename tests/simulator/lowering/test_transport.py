@@ -34,9 +34,9 @@ def requests(network: str, planner: str, array: str, changes: tuple[str, ...], b
     found: Found = []
 
     def recorded(
-        request: Request, wires: Wires, algorithm: str, *rest: object
+        request: Request, wires: Wires, algorithm: str
     ) -> tuple[tuple[Job, ...], tuple[float, float]]:
-        jobs, received = carried(request, wires, algorithm, *rest)  # type: ignore[arg-type]
+        jobs, received = carried(request, wires, algorithm)
         found.append((request, wires, jobs))
         return jobs, received
 
