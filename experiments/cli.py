@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -188,12 +189,12 @@ class _Version(argparse.Action):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0, 2 for the user's errors, 130 when interrupted, 143 when terminated."""
     write_anywhere()
-    with stoppable() as terminated, warnings_on_stderr():
-        code = _run(argv)
-    return 143 if terminated() else code
+    with stoppable() as came, warnings_on_stderr():
+        code = _run(argv, came)
+    return 143 if signal.SIGTERM in came else code
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     try:
         args = parse(argv)
         code: int = args.run(args)
@@ -205,6 +206,9 @@ def _run(argv: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
+        if came:  # Python makes a SyntaxError of an interruption where it compiles "\\N{...}"
+            print("accelarray: interrupted", file=sys.stderr)
+            return 130
         if not _users_fault(error):
             raise
         print(f"accelarray: error: {legible(with_near_option(str(error)))}", file=sys.stderr)

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 LOOK_S = 0.25
@@ -14,10 +14,10 @@ LOOK_S = 0.25
 
 
 @contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
+def stoppable() -> Iterator[Sequence[int]]:
     """SIGTERM ends what is within as Ctrl-C does: results are kept, workers go first.
 
-    Yields whether it came. Outside the main thread signals are not ours.
+    Yields the signals that came so far. Outside the main thread signals are not ours.
     """
     came: list[int] = []
 
@@ -26,13 +26,17 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield came
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    ours = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # nohup ignores it
+        ours.append(signal.SIGINT)
+    before = [(number, signal.signal(number, stop)) for number in ours]
     try:
-        yield lambda: bool(came)
+        yield came
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 @contextmanager

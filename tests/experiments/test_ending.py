@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from experiments import cli
 from experiments.ending import stoppable, undisturbed
 from experiments.studies.running.store import Store
 
@@ -136,25 +138,44 @@ def test_the_exit_code_is_ours_where_an_interruption_met_the_exec_of_a_text(tmp_
 
 def test_sigterm_is_an_interruption_and_afterwards_what_it_was() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with stoppable() as terminated:
-        assert not terminated()
+    with stoppable() as came:
+        assert not came
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-        assert terminated()
+        assert came == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_that_became_another_error(
+    number: int, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's compiler says SyntaxError where a signal meets its import of unicodedata."""
+
+    def parse(argv: object) -> NoReturn:  # noqa: ARG001
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise SyntaxError("can't load unicodedata module") from None
+        raise AssertionError("no signal came")
+
+    monkeypatch.setattr(cli, "parse", parse)
+    assert cli.main(["list", "arrays"]) == code
+    assert capsys.readouterr().err == "accelarray: interrupted\n"
 
 
 def test_signals_are_left_alone_outside_the_main_thread() -> None:
     seen: list[bool] = []
 
     def run() -> None:
-        with stoppable() as terminated:
-            seen.append(terminated())
+        before = signal.getsignal(signal.SIGTERM)
+        with stoppable():
+            seen.append(signal.getsignal(signal.SIGTERM) is before)
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert seen == [False]
+    assert seen == [True]
 
 
 def test_signals_wait_and_come_in_the_end() -> None:

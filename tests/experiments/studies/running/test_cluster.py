@@ -76,8 +76,10 @@ def wait_for_port(port: int) -> None:
 
 
 @contextmanager
-def workers(address: str, count: int, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Worker processes without a nanny: one that is killed stays dead."""
+def workers(
+    address: str, count: int, folder: Path, others: int = 0
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Worker processes without a nanny, beside others: one that is killed stays dead."""
     args = [address, "--no-nanny", "--nthreads", "1", "--no-dashboard"]
     args += ["--host", "127.0.0.1", "--local-directory", str(folder)]
     processes = [
@@ -90,7 +92,7 @@ def workers(address: str, count: int, folder: Path) -> Iterator[list[subprocess.
         for _ in range(count)
     ]
     try:
-        wait_for_workers(address, count)
+        wait_for_workers(address, count + others)
         yield processes
     finally:
         for process in processes:
@@ -264,7 +266,7 @@ def test_workers_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         on_cluster(address) as spread,
     ):
         monkeypatch.setenv("PYTHONPATH", str(other))
-        with workers(address, 1, tmp_path):
+        with workers(address, 1, tmp_path, others=1):
             with pytest.raises(
                 RunError, match=r"has accelarray .*, not accelarray .*; install the same"
             ):
