@@ -200,19 +200,22 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
         code: int = args.run(args)
         return code
     except KeyboardInterrupt:
-        print("accelarray: interrupted", file=sys.stderr)
-        return 130
+        return _interrupted()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
-        if came:  # Python makes a SyntaxError of an interruption where it compiles "\\N{...}"
-            print("accelarray: interrupted", file=sys.stderr)
-            return 130
+        if came:  # Python makes a SyntaxError of an interruption while it compiles "\N{...}"
+            return _interrupted()
         if not _users_fault(error):
             raise
         print(f"accelarray: error: {legible(with_near_option(str(error)))}", file=sys.stderr)
         return 2
+
+
+def _interrupted() -> int:
+    print("accelarray: interrupted", file=sys.stderr)
+    return 130
 
 
 def _users_fault(error: Exception) -> bool:

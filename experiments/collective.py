@@ -158,9 +158,11 @@ def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
         )
     title = f"{data['collective']}, {data['array']}"
     whole = pairs_table(title, about.items(), times.items())
-    ours = ["auto is what NCCL, the stack's library, does: it does not work tier by tier."]
-    said: list[Table | str] = [*ours] if data["algorithm"].startswith("nccl") else []
-    return [whole, _algorithms(data), *said, _links(data, wires)]
+    tables: list[Table | str] = [whole, _algorithms(data), _links(data, wires)]
+    if data["algorithm"].startswith("nccl"):
+        said = "auto is what NCCL, the stack's library, does: it does not work tier by tier."
+        tables.insert(2, said)
+    return tables
 
 
 def _rate(gb_per_s: float | None) -> str:

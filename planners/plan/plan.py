@@ -351,16 +351,13 @@ OMITTED = frozenset({"parts", "turns"})
 MOST_TURNS = 64
 
 
-def _turns(turns: Sequence[int]) -> bool:
-    return all(1 <= many <= MOST_TURNS for many in turns)
-
-
 def check_places(places: Sequence[Place]) -> None:
     """Raise PlanError for places that overlap, or whose accelerators are not their replicas'."""
     for place in places:
         if min(place.first, place.count - 1, place.replicas - 1) < 0:
             raise PlanError(f"{place}: it must have accelerators and replicas")
-        if place.turns and (len(place.turns) != place.replicas or not _turns(place.turns)):
+        allowed = all(1 <= many <= MOST_TURNS for many in place.turns)
+        if place.turns and (len(place.turns) != place.replicas or not allowed):
             raise PlanError(f"{place}: turns are one to {MOST_TURNS} for each replica")
         if place.parts:
             counts = [count for _, count in place.parts]

@@ -201,7 +201,6 @@ WITHOUT_TREES = ("reduce-scatter", "all-gather")
 """Collectives for which NCCL has no trees: of many members over nodes they are rings."""
 TREE_NODES = 2
 """On more nodes its trees send as much as its rings."""
-TREED = ("all-reduce",)
 TREE_CHANNEL = 20e9
 """Most bytes a second of a channel of trees on two nodes: NCCL has 18.5 (Volta) and 23.6 (Ampere)
 GB/s."""
@@ -241,10 +240,10 @@ def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | N
     It has no tiers, but rings, and trees that on two nodes send half as much between them
     (NVIDIA/nccl, issues 209 and 812).
     """
-    ringed = groups.wires.ring_steps_s and collective in (*WITHOUT_TREES, *TREED)
+    ringed = groups.wires.ring_steps_s and collective in (*WITHOUT_TREES, "all-reduce")
     if not ringed or not 1 < (nodes := nodes_of(groups)) < groups.size:
         return None
-    trees = collective in TREED and nodes == TREE_NODES and _trees(groups, size_bytes)
+    trees = collective == "all-reduce" and nodes == TREE_NODES and _trees(groups, size_bytes)
     found = overlapped(groups, collective, size_bytes, by="trees" if trees else "rings")
     return None if isinstance(found, str) else found
 
@@ -252,16 +251,17 @@ def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | N
 def _trees(groups: Groups, size_bytes: float) -> bool:
     """Whether NCCL takes trees on two nodes, from what it reckons with (src/graph/tuning.cc).
 
-    Rings get the slower of both bandwidths, inside a node and between nodes. Trees get 0.92 of
-    that inside, but not more than ``TREE_CHANNEL`` for each card of a node. Where a card is
-    faster than that, rings are; it is taken that nodes with faster networks have such cards.
-    Where switches sum, there are trees of those (NVLSTree).
+    Rings get the slower of the bandwidths inside a node and between nodes. Trees get 0.92 of the
+    one inside, but at most ``TREE_CHANNEL`` for each network card. So on faster network cards
+    rings win. A node whose network is faster than that is assumed to have such cards. Where
+    switches sum, trees win (NVLSTree).
     """
     found = hierarchical(groups, "all-reduce", size_bytes)
     if isinstance(found, str) or not size_bytes:
         return False
     seconds = [_more(tier, groups.size, "rings") * tier.bytes_s for tier in found.tiers]
-    between_s = sum(seconds[k] for k, one in enumerate(found.tiers) if one.collective in TREED)
+    between = [tier.collective == "all-reduce" for tier in found.tiers]
+    between_s = sum(s for s, is_between in zip(seconds, between, strict=True) if is_between)
     inside_s = sum(seconds) - between_s
     moved = 2 * (1 - 1 / groups.size) * size_bytes
     slow = moved / between_s < TREE_CHANNEL and 0.92 * between_s * (1 - 1 / groups.size) > inside_s
