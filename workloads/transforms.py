@@ -14,12 +14,13 @@ from workloads.tensors import NetworkError, Tensor, sides
 
 MOST_BLOCK = 1 << 12
 CIRCULANT, ZEROS, APART, ATTENTION = "circulant", "zeros", "apart", "attention"
+EAGER = "eager"
 
 
 def transformed(network: Network, transforms: Iterable[str]) -> Network:
     """A network after one transform after the other; raises NetworkError for an unknown one.
 
-    ``circulant=B``, ``zeros``, ``attention=fused``, ``unfused`` or ``eager``, and ``apart``.
+    ``circulant=B``, ``zeros``, ``attention=fused``, ``unfused`` or ``eager``, ``apart``, ``eager``.
     """
     for text in transforms:
         name, _, value = text.partition("=")
@@ -31,12 +32,14 @@ def transformed(network: Network, transforms: Iterable[str]) -> Network:
             network = _named(with_attention(network, value), f"attention {value}")
         elif name == APART and not value:
             network = _named(apart(network), APART)
+        elif name == EAGER and not value:
+            network = _named(eager(network), EAGER)
         else:
             raise NetworkError(
                 f"--transform {text}: circulant=B (block-circulant weights, B a power of two), "
                 "zeros (transposed convolutions compute with the zeros that they insert), "
-                "attention=fused, attention=unfused or attention=eager, or apart (element-wise "
-                "operators that products read are kernels of their own)"
+                "attention=fused, attention=unfused or attention=eager, apart (element-wise "
+                "operators that products read are kernels of their own), or eager (all are)"
             )
     return network
 
@@ -175,5 +178,19 @@ def apart(network: Network) -> Network:
             return replace(layer, kind=OTHER, operator=LOSS)
         alone = layer.type.fusible and len(layer.inputs) == 1 and not layer.type.view(layer)
         return replace(layer, apart=alone and products(layer.name) and layer.name in readers)
+
+    return replace(network, layers=tuple(map(changed, network.layers)))
+
+
+def eager(network: Network) -> Network:
+    """A network as eager PyTorch runs it: each element-wise operator is a kernel of its own.
+
+    Each reads what the one before it has written. ``apart`` is for frameworks that write their
+    usual chains of them as one kernel by hand.
+    """
+
+    def changed(layer: Layer) -> Layer:
+        alone = layer.type.fusible and len(layer.inputs) == 1 and not layer.type.view(layer)
+        return replace(layer, apart=True) if alone else layer
 
     return replace(network, layers=tuple(map(changed, network.layers)))

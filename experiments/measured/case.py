@@ -20,7 +20,8 @@ from planners import PlanError, Staging
 from planners.axes.stage_devices import stage_layers
 from simulator import OutOfMemoryError, SimulationError
 from simulator.lowering.execution import deployed
-from workloads import Network, NetworkError, with_attention
+from workloads import Network, NetworkError, load_network, with_attention
+from workloads.transforms import eager
 from workloads.zoo.transformers import Transformer, transformer
 
 STEPS = ("step", "memory_formula")
@@ -92,7 +93,7 @@ def case_of(row: Row) -> RowCase:
         memory_reserve=0.0,  # what was run did fit
         strict_memory=bool(split.more),
     )
-    network = _network(_sizes(row, split))
+    network = _own_network(row) if row.network else _network(_sizes(row, split))
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
@@ -194,6 +195,18 @@ def _network(sizes: Transformer) -> Network:
         return transformer(sizes)
     except NetworkError as error:
         raise LeftOutError(str(error)) from None
+
+
+def _own_network(row: Row) -> Network:
+    """The network that a row names; one from a file is run as eager PyTorch runs it.
+
+    Raises LeftOutError where it cannot be read.
+    """
+    try:
+        network = load_network(row.network)
+    except NetworkError as error:
+        raise LeftOutError(str(error).partition("\n")[0]) from None
+    return network if row.framework.startswith(COMPILED) else eager(network)
 
 
 @lru_cache(maxsize=128)

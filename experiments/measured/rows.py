@@ -58,7 +58,8 @@ class Row(Cells):
     ``seq`` tokens are a batch, ``mbs`` a micro-batch of one replica. ``dp_kind`` is none, ddp,
     fsdp, zero1, zero2 or zero3; ``step_s`` is measured, and so is ``mem_gib`` of a chip.
     Of unlike chips ``array`` is a spec beside the table, and ``stage_hw`` and ``stage_layers``
-    are as on the command line. Rows of one ``group`` are plans for the same job.
+    are as on the command line. A ``network`` stands for the sizes: a name, or a file beside the
+    table. Rows of one ``group`` are plans for the same job.
     """
 
     id: Text
@@ -66,6 +67,7 @@ class Row(Cells):
     kind: Text = ""
     hw: Text = ""
     array: Text = ""
+    network: Text = ""
     stage_hw: LongText = ""
     stage_layers: LongText = ""
     group: Text = ""
@@ -143,7 +145,7 @@ def load(path: str) -> tuple[Row, ...]:
     if (text := log_text(path)) is not None and is_mllog(text):
         return (_logged(mllog(text, path)),)
     rows = parse(read_text(path, UsageError, "such a table"), path)
-    return tuple(_beside(path, row) if row.array else row for row in rows)
+    return tuple(_beside(path, row) for row in rows)
 
 
 def _logged(log: Log) -> Row:
@@ -158,15 +160,17 @@ def _logged(log: Log) -> Row:
 
 
 def _beside(path: str, row: Row) -> Row:
-    """The row with its array's file found from the table's folder, or from the catalog."""
-    if not row.array.endswith(".toml"):
-        return row
-    if Path(row.array).is_absolute() or ".." in Path(row.array).parts:
-        raise UsageError(
-            f"{path}: {row.id}: array: {row.array[:80]!r}: name a file beside the table, or in a "
-            "folder there"
-        )
-    return row.model_copy(update={"array": str(Path(path).parent / row.array)})
+    """The row with the files that it names found from the table's folder; the rest are names."""
+    files = {key: name for key in ("array", "network") if (name := getattr(row, key))}
+    for key, name in files.items():
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise UsageError(
+                f"{path}: {row.id}: {key}: {name[:80]!r}: name a file beside the table, or in a "
+                "folder there"
+            )
+        if name.partition(":")[0].endswith((".toml", ".onnx", ".txt", ".json")):
+            files[key] = str(Path(path).parent / name)
+    return row.model_copy(update=files)
 
 
 def parse(text: str, name: str) -> tuple[Row, ...]:

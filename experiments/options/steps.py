@@ -18,7 +18,8 @@ MODEL = (
         "model.transform",
         "T",
         "change the network: circulant=B (block-circulant weights), zeros (transposed "
-        "convolutions on inserted zeros), apart (unfused element-wise kernels)",
+        "convolutions on inserted zeros), apart (element-wise kernels in front of products), "
+        "eager (every element-wise operator a kernel)",
         default="none",
         kind="many",
     ),

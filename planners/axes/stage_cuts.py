@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
+
+import numpy as np
 
 from planners.pipeline.balance import balanced
 from planners.sizing import sizing, whole
@@ -14,13 +16,15 @@ from workloads.cache import once_for_each
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The longest stretch of a graph that repeats itself, and what beside it begins alike.
+    """The longest stretch of a graph that repeats itself, and what has the same operators.
 
-    ``firsts`` are the first node of each block, ``end`` the one behind the last.
+    ``firsts`` are the first node of each block, ``end`` the one behind the last. Unless they are
+    ``alike`` some differ in size: what stands between blocks belongs to the one before it.
     """
 
     firsts: tuple[int, ...]
     end: int
+    alike: bool = True
 
 
 def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[int, ...]:
@@ -29,18 +33,25 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
     Where their number is no multiple of the stages, what stands before the first block
     and behind the last count as one each (126 blocks on 16 stages: 7 in the first and
     the last, 8 in the others), and what is left over goes to the first ones that may
-    have more. Where there are too few blocks, stages have as many FLOPs as may be.
-    Raises PlanError for more stages than layers with weights.
+    have more. Where blocks are too few, or differ in size, stages have as many FLOPs as may be; in
+    the latter case one tensor crosses each cut. Raises PlanError for more stages than layers
+    with weights.
     """
     if stages == 1:
         return (0,)
     blocks = blocks_of(graph)
     begins = (*blocks.firsts, blocks.end)
     counts = _counts(len(blocks.firsts), stages)
-    if counts is None or (blocks.end == len(graph) and not counts[-1]):
-        flops = sizing(graph).of(1, whole(graph), fused=True).flops
-        return balanced([(flops[0] + flops[1] + flops[2]).tolist()] * stages, weighted)
-    return (0, *(begins[passed] for passed in accumulate(counts[:-1])))
+    if blocks.alike and counts and (blocks.end < len(graph) or counts[-1]):
+        return (0, *(begins[passed] for passed in accumulate(counts[:-1])))
+    flops = sizing(graph).of(1, whole(graph), fused=True).flops
+    each = flops[0] + flops[1] + flops[2]
+    pieces = single_crossings(graph)
+    inside = [any(weighted[v] for v in range(*ends)) for ends in pairwise((*pieces, len(graph)))]
+    if blocks.alike or sum(inside) < stages:
+        return balanced([each.tolist()] * stages, weighted)
+    sums = np.add.reduceat(each, pieces).tolist()
+    return tuple(pieces[at] for at in balanced([sums] * stages, inside))
 
 
 def usual_first_nodes(network: Network, stages: int) -> tuple[int, ...]:
@@ -65,14 +76,40 @@ def _counts(blocks: int, stages: int) -> list[int] | None:
 
 @once_for_each
 def blocks_of(graph: Graph) -> Blocks:
-    """The repetitions that cover most nodes, of those with the shortest period.
+    """The repetitions that cover most nodes, of those with the shortest period; and their like.
 
     Stretches between cuts that one tensor crosses are told apart by their nodes: the
     halves of a transformer's block (attention, feed-forward) alternate, so its period is two.
+    Blocks of several products are also found elsewhere with other sizes: TransGAN has twelve
+    of 1,024 features, then twelve of 16.
     """
     cuts = single_crossings(graph)
     ends = [*cuts[1:], len(graph)]
     signs = [signature(graph, *stretch) for stretch in zip(cuts, ends, strict=True)]
+    main = _repetition(cuts, ends, signs)
+    if not main:
+        return Blocks((), 0)
+    found = [*_with_neighbours(main, signs)]
+
+    def block(
+        of: Callable[[Graph, int, int], tuple[Hashable, ...]], k: int
+    ) -> tuple[Hashable, ...]:
+        return of(graph, cuts[k], ends[k + main.step - 1])
+
+    wanted, blocks, k = block(_operators, main[0]), list[int](), 0
+    while len(wanted) > 1 and k + main.step <= len(cuts):
+        ahead = next((at for at in found if at >= k), len(cuts))
+        known = k == ahead or (k + main.step <= ahead and block(_operators, k) == wanted)
+        blocks += [k] if known else []
+        k += main.step if known else 1
+    blocks = blocks or found
+    size = block(_sizes, main[0])
+    alike = all(block(_sizes, k) == size for k in blocks if k not in found)
+    return Blocks(tuple(cuts[k] for k in blocks), ends[blocks[-1] + main.step - 1], alike)
+
+
+def _repetition(cuts: Sequence[int], ends: Sequence[int], signs: Sequence[Hashable]) -> range:
+    """The stretches that begin a block, of the repetition that covers most nodes."""
     best, most = range(0), 0
     for period in range(1, len(signs) // 2 + 1):
         run = 0
@@ -82,10 +119,22 @@ def blocks_of(graph: Graph) -> Blocks:
             at = range(first, first + (run // period + 1) * period, period)
             if run >= period and ends[at[-1] + period - 1] - cuts[first] > most:
                 best, most = at, ends[at[-1] + period - 1] - cuts[first]
-    if not best:
-        return Blocks((), 0)
-    best = _with_neighbours(best, signs)
-    return Blocks(tuple(cuts[i] for i in best), ends[best[-1] + best.step - 1])
+    return best
+
+
+def _operators(graph: Graph, first: int, end: int) -> tuple[Hashable, ...]:
+    """Which operators nodes are, and who of them reads whom, whatever their sizes."""
+    return tuple(
+        (node.kind, tuple(max(u - first, -1) for u in node.producers)) for node in graph[first:end]
+    )
+
+
+def _sizes(graph: Graph, first: int, end: int) -> tuple[Hashable, ...]:
+    """What sets the work of nodes."""
+    return tuple(
+        (node.in_channels, node.out_channels, node.kernel_area, node.out_area)
+        for node in graph[first:end]
+    )
 
 
 def _with_neighbours(blocks: range, signs: Sequence[Hashable]) -> range:

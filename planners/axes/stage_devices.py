@@ -100,7 +100,7 @@ def stage_layers(text: str) -> tuple[int, ...]:
     """Return the layers of each stage, as 7;7;6;10, or of Megatron's layout; raises PlanError."""
     if any(letter in text for letter in LAYOUT):
         return layout_counts(text)
-    parts = text.replace(" ", "").replace(";", ",").split(",")
+    parts = text.strip("[]()").replace(" ", "").replace(";", ",").split(",")
     if len(parts) > MOST_STAGES or not all(re.fullmatch(r"\d{1,6}", part) for part in parts):
         raise PlanError(f"stage-layers={text[:60]}: write a number for each stage, as 7;7;6;10")
     return tuple(map(int, parts))

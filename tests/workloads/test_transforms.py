@@ -15,10 +15,12 @@ from planners.sizing import sizing
 from simulator.cost.roofline import core_of, flops, traffic
 from simulator.cost.training_operators import operators
 from tests.planners.slow_sizes import sizes
+from tests.simulator.shapes import unsplit
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network, partition_graph
 from workloads.transforms import (
     apart,
     circulant,
+    eager,
     inserted_products,
     transformed,
     useful_products,
@@ -290,6 +292,28 @@ def test_a_llama_block() -> None:
     alone = {x.name for x in network.layers if x.apart}
     assert {"layer0.query.rotary", "layer0.key.rotary"} <= alone
     assert "layer0.silu" not in alone
+
+
+def test_eager_runs_each_element_wise_operator_by_itself() -> None:
+    """In passing they move nothing; apart each reads all and writes all."""
+    net = Builder("scaled", 8, 4)
+    net.conv("first", 8, kernel=1)
+    net.other("scale", "scale")
+    net.other("shift", "sub")
+    net.conv("second", 8, kernel=1)
+    plain = net.build()
+    alone = eager(plain)
+    assert {layer.name for layer in alone.layers if layer.apart} == {"scale", "shift"}
+    assert {layer.name for layer in apart(plain).layers if layer.apart} == {"shift"}
+    core = core_of(load_device("v100-16")[0])
+
+    def moved(network: Network) -> float:
+        """Forward, of one sample."""
+        made = operators(network)
+        found = (one for one in made.schedule() if one.phase == "forward")
+        return sum(traffic(one, unsplit(made.graph[one.node], 1), core) for one in found)
+
+    assert moved(alone) - moved(plain) == 2 * 2 * 8 * 4 * core.bytes.activation
 
 
 def test_nothing_else_changes() -> None:

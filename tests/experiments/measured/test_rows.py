@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.measured.rows import Row, load, parse, shipped
+from experiments.measured.case import case_of
+from experiments.measured.rows import LeftOutError, Row, load, parse, shipped
 from experiments.output import UsageError
 from hardware.reader import MOST_ROWS
 from tests.experiments.measured.some_rows import SMALL, small, table
+from workloads import load_network
+from workloads.transforms import eager
 
 
 def test_what_is_empty_is_unknown_and_what_is_written_is_read() -> None:
@@ -81,6 +84,28 @@ def test_an_array_lies_beside_the_table(tmp_path: Path) -> None:
     assert row.array == str(tmp_path / "mixed.toml")
     path.write_text(table(SMALL | {"array": "a100-cluster"}))
     assert load(str(path))[0].array == "a100-cluster"
+
+
+def test_a_network_lies_beside_the_table(tmp_path: Path) -> None:
+    """It stands for the sizes; with a name it is of the catalog."""
+    path = tmp_path / "rows.csv"
+    unknown = dict.fromkeys(("layers", "hidden", "ffn", "heads", "vocab", "seq"), "")
+    (tmp_path / "own.toml").write_text(
+        'kind = "transformer"\nlayers = 2\nhidden = 64\nheads = 4\nvocab = 100\nseq = 32\n'
+    )
+    path.write_text(table(SMALL | unknown | {"network": "own.toml", "framework": "MaxText"}))
+    (row,) = load(str(path))
+    assert row.network == str(tmp_path / "own.toml")
+    made = case_of(row).case.network
+    assert made == load_network(row.network)
+    path.write_text(table(SMALL | unknown | {"network": "own.toml", "framework": "torchtitan"}))
+    assert case_of(load(str(path))[0]).case.network == eager(made)
+    path.write_text(table(SMALL | unknown | {"network": "none.toml"}))
+    with pytest.raises(LeftOutError, match=r"none\.toml"):
+        case_of(load(str(path))[0])
+    path.write_text(table(SMALL | {"network": "../own.toml"}))
+    with pytest.raises(UsageError, match=r"network: .*: name a file beside the table"):
+        load(str(path))
 
 
 @pytest.mark.parametrize("array", ["../mixed.toml", "/etc/mixed.toml", "a/../../b.toml"])

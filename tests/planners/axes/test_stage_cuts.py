@@ -4,7 +4,8 @@ import pytest
 
 from planners import PlanError
 from planners.axes.stage_cuts import blocks_of, first_nodes
-from workloads import Transformer, load_network, partition_graph, transformer
+from planners.axes.stage_devices import first_nodes_of
+from workloads import Builder, Network, Transformer, load_network, partition_graph, transformer
 
 
 def firsts(name: str, stages: int) -> list[str]:
@@ -47,6 +48,41 @@ def test_blocks_that_begin_alike_are_blocks(dense: int) -> None:
     weighted = {layer.name for layer in network.layers if layer.weighted}
     begins = first_nodes(graph, 3, [node.name in weighted for node in graph])
     assert [graph[v].name for v in begins] == ["embedding", "layer2.query", "layer4.query"]
+
+
+def two_sizes(narrow: int) -> Network:
+    """Blocks of two products and a sum, three of 64 channels and three of ``narrow``."""
+    net = Builder("two", 3, 8, 8)
+    net.conv("stem", 64, kernel=1)
+    for k in range(6):
+        if k == 3 and narrow < 64:
+            net.conv("between", narrow, kernel=1)
+        first = net.last
+        wide = 64 if k < 3 else narrow
+        net.conv(f"b{k}.up", 4 * wide, kernel=1)
+        net.conv(f"b{k}.down", wide, kernel=1)
+        net.add(f"b{k}.sum", f"b{k}.down", first)
+    net.pool("pool", 8, 8)
+    net.flatten("flat")
+    net.fc("head", 10)
+    return net.build()
+
+
+def test_blocks_of_two_sizes() -> None:
+    """What has the same operators is a block, too; what stands between belongs to the one before.
+
+    Stages then have as many FLOPs as may be: 64 channels need 16 times those of 16.
+    """
+    graph = partition_graph(two_sizes(16))
+    found = blocks_of(graph)
+    assert [graph[v].name for v in found.firsts] == [f"b{k}.up" for k in range(6)]
+    assert not found.alike
+    assert graph[found.end - 1].name == "b5.sum"
+    begins = first_nodes(graph, 3, [not node.join for node in graph])
+    assert [graph[v].name for v in begins] == ["stem", "b1.up", "b2.up"]
+    said = first_nodes_of(graph, (2, 2, 2), 3)
+    assert [graph[v].name for v in said] == ["stem", "b2.up", "b4.up"]
+    assert blocks_of(partition_graph(two_sizes(64))).alike
 
 
 def test_as_many_blocks_in_each_stage() -> None:
