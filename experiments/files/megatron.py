@@ -38,7 +38,7 @@ _LATENT = {
 _SAID = (
     *("name", "vocab", "table", "gated", "activation", "norm", "positions", "biases", "tied"),
     *("attention_biases", "head_norms", "shared_gate", "dense_layers", "dropout"),
-    *("fused_qkv", "attention", "compiled", "fused_experts", "year"),
+    *("fused_qkv", "attention", "compiled", "eager_loss", "fused_experts", "year"),
 )
 """Sizes that flags say, and, in the last line, what the software decides."""
 _AXES = {

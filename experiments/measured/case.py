@@ -19,6 +19,7 @@ from hardware import Array, Device, SpecError, load_array
 from planners import PlanError, Staging
 from planners.axes.stage_devices import stage_layers
 from simulator import OutOfMemoryError, SimulationError
+from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import deployed
 from workloads import Network, NetworkError, load_network, with_attention
 from workloads.transforms import eager
@@ -33,10 +34,17 @@ is counted here."""
 COMPILED = ("MaxText", "torchtitan FSDP2 +compile")
 """Frameworks whose compiler does element-wise work in passing."""
 
+COMPILED_LOSS = 2025
+"""The year in which torchtitan began to compile its loss, too (pytorch/torchtitan, pull request
+1033; 551 of 2024 was closed)."""
+
 BIASED = "gpt-oss"
 """Of models of llama's kind that which has biases (OpenAI 2025, gpt-oss model card)."""
 REFUSALS = (PlanError, SimulationError)
 """What a plan or a step may be refused with."""
+RESERVING = ("torchtitan", "Megatron-DeepSpeed")
+"""Frameworks whose reports of memory count what the allocator has reserved, not what tensors have:
+reserved_bytes.all.peak (pytorch/torchtitan, metrics.py), and BigScience's logs."""
 TOO_LARGE = "too_large"
 EAGER = "eager"
 
@@ -45,11 +53,15 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class RowCase:
-    """A row, what the simulator is asked for it, and what of that the row does not say."""
+    """A row, what the simulator is asked for it, and what of that the row does not say.
+
+    ``reserve_bytes`` of a device are in what the row calls its memory, beside tensors.
+    """
 
     row: Row
     case: Case
     split: Split
+    reserve_bytes: float = 0.0
 
     @property
     def heavier(self) -> RowCase:
@@ -78,10 +90,13 @@ def case_of(row: Row) -> RowCase:
     split = replace(split, assumed=(*split.assumed, *assumed, *also))
     if not row.attn:
         split = with_usual_attention(split, array.attention)
+    usual, reserve = deployed(array), 0.0
+    if row.framework.startswith(RESERVING):
+        reserve = usual.memory_reserve * capacity_bytes(array.group.kinds)
     if split.more:
         array = array.with_devices(_roomier)
     execution = replace(
-        deployed(array),
+        usual,
         staging=Staging(
             parallel=split.axes,
             micro_batch=split.micro_batch,
@@ -97,7 +112,7 @@ def case_of(row: Row) -> RowCase:
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
-    return RowCase(row, case, split)
+    return RowCase(row, case, split, reserve)
 
 
 def _own_array(row: Row, trained: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
@@ -175,6 +190,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
             dense_layers=row.dense_layers or 0,
             attention="fused" if split.fused_attention else "unfused",
             compiled=row.framework.startswith(COMPILED),
+            eager_loss=row.framework.startswith("torchtitan") and (row.year or 0) < COMPILED_LOSS,
             fused_experts=stack_of(row)[0] == FUSED_EXPERTS,
             head_dim=128 if latent else row.head_dim or 0,
             kv_heads=0 if latent else row.kv_heads or 0,

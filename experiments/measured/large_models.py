@@ -239,7 +239,9 @@ def _memory(outcomes: Sequence[Outcome]) -> list[Section]:
         return []
     found = spread([record["error"] for record in records])
     said = (
-        f"Memory of the fullest chip: median {found['median']:.1%}, 90 % within {found['p90']:.1%}."
+        f"Memory of the fullest chip: median {found['median']:.1%}, 90 % within "
+        f"{found['p90']:.1%}. Counted are tensors; the stack's reserve, too, where a framework "
+        "reports what its allocator has reserved (torchtitan, Megatron-DeepSpeed)."
     )
     data = {"memory_errors": found}
     return [Section("Memory of a chip", lines(records, MEMORY), (said,), data)]

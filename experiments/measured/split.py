@@ -138,9 +138,11 @@ def _interleaved(row: Row, pp: int) -> int:
 def _zero(row: Row, assumed: list[str]) -> int:
     if row.dp_kind in SHARDED:
         zero = SHARDED[row.dp_kind]
-        if zero == 3 and (row.pp or 1) > 1:  # as PyTorch has it: not gathered for each micro-batch
-            assumed.append("zero 2 within stages")
-            return 2
+        if zero == 3 and (row.pp or 1) > 1:
+            # PyTorch's FSDP2 gathers weights once a step then, and sums whole gradients (in
+            # float32) until the last micro-batch (unsharded_accumulated_grad): as ZeRO-1 does
+            assumed.append("zero 1 within stages")
+            return 1
         return zero
     if row.dp_kind:
         raise LeftOutError(f"dp_kind {row.dp_kind[:40]!r} is not one of {', '.join(SHARDED)}")

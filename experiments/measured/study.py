@@ -274,7 +274,7 @@ def _outcome(ran: Ran, shares: Work) -> Outcome:
     return Outcome(
         row,
         outputs["iteration_s"],
-        None if peak is None else peak / GIB,
+        None if peak is None else (peak + ran.of.reserve_bytes) / GIB,
         None if row.step_s else "its step is not stated",
         ran.of.split.assumed,
         controls(work_of(ran.of), shares),

@@ -43,6 +43,13 @@ clones the view's part, clones it again and fills the clone, and copies it back 
 mask itself is one for all heads and samples and stays in the cache."""
 LOSS = "cross_entropy"
 """The operator of a loss over a vocabulary, whose probabilities are kept in float32."""
+EAGER_LOSS = "eager_cross_entropy"
+"""The same by eager PyTorch, which has three float32 tensors as large as the logits at once.
+
+Backward these are the logarithms of the probabilities, their gradients, and those of the logits;
+forward a copy of the logits and the logarithms. pytorch/torchtitan until 2024: ``output.float()``,
+then ``torch.nn.functional.cross_entropy``.
+"""
 DROPOUT = "dropout"
 """Its mask is written forward and read backward, a byte for each element."""
 
@@ -82,6 +89,9 @@ class Other(LayerType):
         if layer.operator == LOSS:
             kept = _probabilities(layer)
             return Step((Role.INPUTS,), (kept,), what="forward cast"), Step((kept, kept))
+        if layer.operator == EAGER_LOSS:
+            wide, kept = _wide(layer, "float logits"), _probabilities(layer)
+            return Step((Role.INPUTS,), (wide,), what="forward cast"), Step((wide,), (kept,))
         return super().forward(layer)
 
     def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
@@ -91,6 +101,14 @@ class Other(LayerType):
         if layer.operator == LOSS:
             kept = _probabilities(layer)
             return Step((kept, kept)), Step((kept,), (Role.ERRORS,), what="backward cast")
+        if layer.operator == EAGER_LOSS:
+            kept, wide = _probabilities(layer), _wide(layer, "float errors")
+            late = _wide(layer, "errors of probabilities")
+            return (
+                Step((), (late,), what="backward of the mean"),
+                Step((late, kept), (wide,)),
+                Step((wide,), (Role.ERRORS,), what="backward cast"),
+            )
         if layer.operator in KERNELS:
             reads, writes = KERNELS[layer.operator][1]
             return (Step((Role.ERROR,) * reads, (Role.ERRORS,) * writes),)
@@ -119,4 +137,9 @@ class Other(LayerType):
 
 
 def _probabilities(layer: Layer) -> Kept:
-    return Kept("probabilities", layer.output.channels, FLOAT_BYTES)
+    return _wide(layer, "probabilities")
+
+
+def _wide(layer: Layer, name: str) -> Kept:
+    """A tensor of float32, as large as what a layer reads."""
+    return Kept(name, layer.output.channels, FLOAT_BYTES)

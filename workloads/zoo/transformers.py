@@ -7,7 +7,7 @@ from math import ceil
 
 from workloads.attention import FORMS, with_attention
 from workloads.builder import Builder
-from workloads.layer_types.other import COMBINE, DISPATCH, EXPERT_BIAS, EXPERT_GLU
+from workloads.layer_types.other import COMBINE, DISPATCH, EAGER_LOSS, EXPERT_BIAS, EXPERT_GLU
 from workloads.network import Network
 from workloads.tensors import NetworkError, Tensor
 from workloads.transforms import apart
@@ -47,7 +47,7 @@ class Transformer:
 
     Not ``compiled``, element-wise work is in kernels of its own (``workloads.transforms.apart``),
     and so is what gated experts with ``biases`` do, but what is in a kernel with their products
-    (``fused_experts``).
+    (``fused_experts``). With ``eager_loss`` no compiler has the loss (``EAGER_LOSS``).
     ``source`` says who published the sizes, ``year`` when: from 2022 on attention is fused where
     nobody says otherwise.
     """
@@ -93,6 +93,7 @@ class Transformer:
     value_dim: int = 0
     attention: str = "unfused"
     compiled: bool = True
+    eager_loss: bool = False
     fused_experts: bool = False
     source: str = ""
     year: int = 0
@@ -166,7 +167,10 @@ def transformer(of: Transformer) -> Network:
         last = _block(net, f"layer{i}", last, of, routed=of.experts > 0 and i >= of.dense_layers)
     _norm(net, "norm", of)
     net.linear("head", of.vocab, bias=of.head_bias, shared="embedding" if of.tied else "")
-    net.softmax("softmax")
+    if of.eager_loss:
+        net.other("loss", EAGER_LOSS)
+    else:
+        net.softmax("softmax")
     source = f" ({of.source})" if of.source else ""
     network = net.build(f"{of.name}{source}, {of.seq} tokens")
     network = network if of.compiled else apart(network)

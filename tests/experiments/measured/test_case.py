@@ -11,7 +11,7 @@ from experiments.measured.machine import OF_FRAMEWORK, stack_of
 from experiments.measured.rows import LeftOutError
 from hardware import catalog_names
 from tests.experiments.measured.some_rows import small
-from workloads.layer_types.other import EXPERT_BIAS, EXPERT_GLU
+from workloads.layer_types.other import EAGER_LOSS, EXPERT_BIAS, EXPERT_GLU
 
 
 def test_the_case_of_a_row() -> None:
@@ -32,6 +32,20 @@ def test_the_case_of_a_row() -> None:
     kinds = ("ddp", "zero1", "zero2", "fsdp")
     updates = [case_of(small(dp_kind=kind)).case.execution.update for kind in kinds]
     assert updates == ["", "sharded", "gradients", "weights"]
+
+
+def test_what_frameworks_report_as_memory() -> None:
+    """torchtitan and BigScience report what the allocator has reserved, others what tensors hold."""
+    assert case_of(small()).reserve_bytes == 0
+    assert case_of(small(framework="torchtitan FSDP2")).reserve_bytes == 0.06 * 80 * 2**30
+    deepspeed = case_of(small(framework="Megatron-DeepSpeed", hw="A100-80"))
+    assert deepspeed.reserve_bytes == 0.16 * 80 * 2**30
+
+
+@pytest.mark.parametrize(("year", "compiled"), [(2024, False), (2025, True)])
+def test_torchtitan_compiles_its_loss_since_2025(year: int, compiled: bool) -> None:
+    network = case_of(small(framework="torchtitan FSDP2 +compile", year=year)).case.network
+    assert (network.layers[-1].operator != EAGER_LOSS) == compiled
 
 
 def test_formats_take_their_peaks() -> None:

@@ -68,7 +68,7 @@ def test_ways_of_data_parallelism_are_stages_of_zero() -> None:
     zero = {kind: of(dp_kind=kind).zero for kind in ("none", "ddp", "zero1", "zero2", "fsdp")}
     assert zero == {"none": 0, "ddp": 0, "zero1": 1, "zero2": 2, "fsdp": 3}
     staged = of(dp_kind="fsdp", pp=2, tp=1, dp=4, gpus=8)
-    assert (staged.zero, "zero 2 within stages" in staged.assumed) == (2, True)
+    assert (staged.zero, "zero 1 within stages" in staged.assumed) == (1, True)
 
 
 def test_what_may_be_computed_again_instead() -> None:
