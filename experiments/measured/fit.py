@@ -96,7 +96,7 @@ def carried(known: tuple[str, str], asked: tuple[str, str]) -> float:
     FLOPs as they have more watts, and in a format of half the bits twice as many. B200 (1,000 W,
     4.5 PFLOP/s in fp8) at a share of 0.5 does 2.25 PFLOP/s. GB300 (1,400 W) does 3.15 then,
     0.63 of its 5, and in fp4 6.3, 0.42 of its 15. Of H100 the calibration rows say 0.65 of
-    peak at 700 W and 0.49 at 500 W (bf16; 0.46 by this rule), 0.61 and 0.41 (fp8; 0.43).
+    peak at 700 W and 0.54 at 500 W (bf16; 0.46 by this rule), 0.59 and 0.47 (fp8; 0.42).
     """
     if known == asked:
         return 1.0
