@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from hardware.units import Units
@@ -86,56 +85,33 @@ class Arithmetic:
     and ``dummy_gradients`` (Transformer Engine's; ``simulator.cost.dummies``). With
     ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
     without, it costs 2n - 1 (AccPar).
+
+    Of 0 bytes is what follows the element: activations and weights are elements; a weight's
+    gradient, its master copy and its moments (one, momentum) are float32, or as wide as a
+    wider weight.
     """
 
-    element_bytes: float
-    fused: bool
-    activation_bytes: float
-    weight_bytes: float
-    gradient_bytes: float
-    master_bytes: float
-    moment_bytes: tuple[float, ...]
+    element_bytes: float = 2.0
+    fused: bool = False
+    activation_bytes: float = 0.0
+    weight_bytes: float = 0.0
+    gradient_bytes: float = 0.0
+    master_bytes: float = 0.0
+    moment_bytes: tuple[float, ...] = (0.0,)
     gradient_buffer: bool = False
     dummy_gradients: bool = False
     gradient_copy: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        element_bytes: float = 2.0,
-        *,
-        fused: bool = False,
-        activation_bytes: float | None = None,
-        weight_bytes: float | None = None,
-        gradient_bytes: float | None = None,
-        master_bytes: float | None = None,
-        moment_bytes: Sequence[float] | None = None,
-        gradient_buffer: bool = False,
-        dummy_gradients: bool = False,
-        gradient_copy: bool = False,
-    ) -> Arithmetic:
-        """What is not said follows the element.
-
-        Activations and weights are elements; a weight's gradient, its master
-        copy and one moment (momentum) are float32, or as wide as a wider weight.
-        """
-        weight = element_bytes if weight_bytes is None else weight_bytes
+    def __post_init__(self) -> None:
+        weight = self.weight_bytes or self.element_bytes
         wide = max(4.0, weight)
-        return cls(
-            element_bytes,
-            fused,
-            element_bytes if activation_bytes is None else activation_bytes,
-            weight,
-            wide if gradient_bytes is None else gradient_bytes,
-            wide if master_bytes is None else master_bytes,
-            (wide,) if moment_bytes is None else tuple(moment_bytes),
-            gradient_buffer,
-            dummy_gradients,
-            gradient_copy,
-        )
+        usual = {"activation_bytes": self.element_bytes, "weight_bytes": weight}
+        for name, size in (usual | {"gradient_bytes": wide, "master_bytes": wide}).items():
+            object.__setattr__(self, name, getattr(self, name) or size)
+        object.__setattr__(self, "moment_bytes", tuple(one or wide for one in self.moment_bytes))
 
 
-BFLOAT16 = Arithmetic.of()
+BFLOAT16 = Arithmetic()
 """The AccPar paper's: bfloat16, 2n - 1 FLOPs; gradients and the optimizer's copies float32."""
 
 

@@ -153,20 +153,18 @@ class RooflineTable(Table):
 class ArithmeticTable(Table):
     """``[arithmetic]``: bytes of each kind of number, what products compute in, how FLOPs count.
 
-    What is None follows ``element`` (``hardware.Arithmetic.of``).
+    What is not there follows ``element`` (``hardware.Arithmetic``).
     """
 
     element_bytes: NumberBytes = Field(default=2.0, alias="element")
     fused: bool = False
     compute: Format | None = None
     attention: Format | None = None
-    activation_bytes: NumberBytes | None = Field(default=None, alias="activations")
-    weight_bytes: NumberBytes | None = Field(default=None, alias="weights")
-    gradient_bytes: NumberBytes | None = Field(default=None, alias="gradients")
-    master_bytes: NumberBytes | None = Field(default=None, alias="master")
-    moment_bytes: Annotated[list[NumberBytes], Field(max_length=MOST_MOMENTS)] | None = Field(
-        default=None, alias="moments"
-    )
+    activation_bytes: NumberBytes = Field(default=0.0, alias="activations")
+    weight_bytes: NumberBytes = Field(default=0.0, alias="weights")
+    gradient_bytes: NumberBytes = Field(default=0.0, alias="gradients")
+    master_bytes: NumberBytes = Field(default=0.0, alias="master")
+    moment_bytes: list[NumberBytes] = Field(default=[0.0], alias="moments", max_length=MOST_MOMENTS)
     gradient_buffer: bool = False
     gradient_copy: bool = False
     dummy_gradients: bool = False
@@ -358,9 +356,8 @@ def device_faults(table: DeviceTable) -> Iterator[Fault]:
                 f"{format_!r}: chip.peak_by_format has no peak of it ({known}); "
                 f'write chip.peak_by_format.{format_} = "180 TFLOP/s"',
             )
-    weights = arithmetic.weight_bytes
-    weights = arithmetic.element_bytes if weights is None else weights
-    if arithmetic.master_bytes is not None and arithmetic.master_bytes < weights:
+    weights = arithmetic.weight_bytes or arithmetic.element_bytes
+    if 0 < arithmetic.master_bytes < weights:
         yield (
             "arithmetic.master",
             f"{arithmetic.master_bytes:g} B: the optimizer's copy is no narrower than the weights, "
@@ -407,7 +404,7 @@ def device_of(label: str, table: DeviceTable) -> Device:
         network_latency_s=network_latency_s,
         links=ChipLinks(table.links.per_chip, *table.links.reached()) if table.links else None,
         roofline=Roofline(**dict(table.roofline)),
-        arithmetic=Arithmetic.of(**numbers),
+        arithmetic=Arithmetic(**numbers),
         energy=Energy(**dict(table.energy)) if table.energy else None,
         units=units,
         power=Power(**dict(table.power)) if table.power else None,

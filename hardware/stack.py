@@ -63,7 +63,7 @@ class EfficiencyTable(Table):
 
 
 class HabitsTable(Table):
-    """What a stack does, on any chip; what is None it leaves as it is.
+    """What a stack does, on any chip (``hardware.Stack``); what is None it leaves as it is.
 
     ``attention_wide`` is that of fp32 and tf32, where kernels of 16-bit numbers do not serve.
     ``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another.
@@ -77,7 +77,7 @@ class HabitsTable(Table):
     gradient_copy: bool | None = None
     dummy_gradients: bool | None = None
     overlap: Literal["full", "none"] | None = None
-    bucket: Bytes | None = None
+    bucket_bytes: Bytes | None = Field(default=None, alias="bucket")
     hidden_tensor: Annotated[float, number(0, 1)] = 0.0
     hidden_experts: Annotated[float, number(0, 1)] = 0.0
     dispatcher: Dispatcher = "alltoall"
@@ -85,8 +85,8 @@ class HabitsTable(Table):
     recompute: Literal["whole", "needed"] = "whole"
     update_order: Literal["layers", "arrival"] = "layers"
     tensor_waits: bool = False
-    bucket_rank: Bytes = 0.0
-    ring_steps: Annotated[list[Duration], Field(min_length=2, max_length=2)] | None = None
+    bucket_rank_bytes: Bytes = Field(default=0.0, alias="bucket_rank")
+    ring_steps_s: list[Duration] = Field(default=[], alias="ring_steps", min_length=2, max_length=2)
     memory_reserve: Annotated[float, number(0, 0.9)] = 0.0
 
 
@@ -148,6 +148,8 @@ _KEYS = {
     },
 }
 """A key of a stack's efficiencies to that of a device."""
+_OF_DEVICES = ("gradients", "gradient_buffer", "gradient_copy", "dummy_gradients")
+"""Habits that are keys of a device's arithmetic."""
 
 
 class Chosen:
@@ -158,24 +160,13 @@ class Chosen:
         if table is None:
             raise SpecError("\n".join(faults))
         self.settings, habits = settings, table.habits
-        self.habits = Stack(
-            name,
-            table.description,
-            habits.attention or ("fused" if (table.year or 0) >= FUSED_SINCE else None),
-            habits.attention_wide,
-            None if habits.overlap is None else habits.overlap == "full",
-            habits.bucket,
-            habits.hidden_tensor,
-            habits.collectives,
-            habits.recompute == "needed",
-            habits.update_order,
-            habits.hidden_experts,
-            habits.dispatcher,
-            habits.tensor_waits,
-            habits.bucket_rank,
-            tuple(habits.ring_steps or ()),
-            habits.memory_reserve,
-        )
+        values = habits.model_dump(exclude={*_OF_DEVICES, "gradients_fp16", "recompute"})
+        if habits.attention is None and (table.year or 0) >= FUSED_SINCE:
+            values["attention"] = "fused"
+        values["overlap"] = None if habits.overlap is None else habits.overlap == "full"
+        values["ring_steps_s"] = tuple(habits.ring_steps_s)
+        early_stop = habits.recompute == "needed"
+        self.habits = Stack(name, table.description, early_stop=early_stop, **values)
 
     @classmethod
     def by(cls, entry: Entry) -> Chosen:
@@ -207,7 +198,7 @@ class Chosen:
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
-        for habit in ("gradients", "gradient_buffer", "gradient_copy", "dummy_gradients"):
+        for habit in _OF_DEVICES:
             self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         self._take(found, f"habits.gradients_{format_}", "arithmetic.gradients")
         return found

@@ -124,7 +124,7 @@ def test_hypars_cube_and_array() -> None:
     array = load_array("hypar-16")
     ((cube, count),) = array.group.kinds
     assert (count, array.topology.kind) == (16, "bus")
-    assert cube.arithmetic == Arithmetic.of(4.0, fused=True)
+    assert cube.arithmetic == Arithmetic(4.0, fused=True)
     assert cube.energy is not None
     assert cube.energy.mac_j == pytest.approx(4.6e-12)
     assert cube.energy.transfer_j_per_byte == pytest.approx(640e-12)
@@ -181,7 +181,7 @@ def test_the_papers_arrays() -> None:
     for name in PAPERS[:2]:
         array = load_array(name)
         assert array.topology == Topology("tree", "boards", factor=2.0)
-        assert array.group.arithmetic == Arithmetic.of(2.0, fused=False)
+        assert array.group.arithmetic == Arithmetic(2.0, fused=False)
     mixed = load_array("accpar-mixed").group
     assert (mixed.size, mixed.cores) == (256, 2048)
     assert [half.kinds[0][0].name for half in mixed.halves()] == ["accpar-tpu-v2", "accpar-tpu-v3"]
