@@ -20,7 +20,7 @@ VERBS: dict[str, Callable[[Assembler, ModelOperation], None]] = {
     "attention": matmuls.attention,
     "experts": matmuls.experts,
     "embedding": gathers.embedding,
-    "embedding_bag": gathers.embedding_bag,
+    "embedding_bag": gathers.embedding,
     "index": gathers.index,
     "lstm": sequences.cell,
     "gru": sequences.cell,

@@ -17,14 +17,16 @@ _VIEWS = """
     type_as float half bfloat16 lift_fresh_copy _unsafe_view view_as
     reshape_as
 """
-_SLICES = "slice narrow split split_with_sizes chunk"
 _CONSTANTS = """
     zeros ones full empty arange zeros_like ones_like full_like empty_like new_zeros new_ones
     new_full new_empty scalar_tensor rand randn lift_fresh eye linspace
 """
 REDUCTIONS = "sum nansum prod amax amin max min argmax argmin any all logsumexp median"
-VIEWS = frozenset(_VIEWS.split())
-SLICES = frozenset(_SLICES.split())
+VIEWS = {
+    **dict.fromkeys(_VIEWS.split(), "reshape"),
+    **dict.fromkeys(("slice", "narrow", "split", "split_with_sizes", "chunk"), "slice"),
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), "expand"),
+}
 CONSTANTS = frozenset(_CONSTANTS.split())
 SIMPLE = {
     "batch_norm": "batch_norm",
@@ -60,9 +62,7 @@ def translate(
         found = TRANSLATED[kind](call)
         return found if isinstance(found, list) else [found]
     if kind in VIEWS:
-        return [call.operation("reshape", node.args[0])]
-    if kind in SLICES:
-        return [call.operation("slice", node.args[0])]
+        return [call.operation(VIEWS[kind], node.args[0])]
     inputs, note = call.all_inputs(), {}
     if getattr(node.target, "namespace", "") != "aten" or kind in HIDDEN_PRODUCTS:
         note = {"note": f"{node.target} is not understood"}
@@ -133,9 +133,7 @@ def _reduction(call: Call) -> ModelOperation:
     """A sum, a maximum or the like over some axes; of two tensors an operator like any other."""
     axes = call.arg(1, "dim")
     if isinstance(axes, torch.fx.Node):
-        return ModelOperation(
-            call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind}
-        )
+        return _operator(call)
     if axes is None or axes == []:
         axes = range(len(call.shape(0)))
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
@@ -201,10 +199,6 @@ def _unbind(call: Call) -> list[ModelOperation]:
     ]
 
 
-def _expand(call: Call) -> ModelOperation:
-    return call.operation("expand", call.node.args[0])
-
-
 def _concat(call: Call) -> ModelOperation:
     (parts,) = call.node.args[:1]
     axis = call.arg(1, "dim", 0)
@@ -251,7 +245,8 @@ def _dropout(call: Call) -> ModelOperation:
     return call.operation("other" if training else "reshape", call.node.args[0], operator="dropout")
 
 
-def _norm(call: Call) -> ModelOperation:
+def _operator(call: Call) -> ModelOperation:
+    """An operator of all its tensors, whose name says enough."""
     return ModelOperation(
         call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind}
     )
@@ -274,7 +269,6 @@ TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] =
     **dict.fromkeys(("transpose", "permute", "t", "mT", "numpy_T"), _transpose),
     "select": _select,
     "unbind": _unbind,
-    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
     **dict.fromkeys(("cat", "concat"), _concat),
     "stack": _stack,
     "embedding": _embedding,
@@ -283,6 +277,6 @@ TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] =
     **dict.fromkeys(REDUCTIONS.split(), _reduction),
     **dict.fromkeys(("_grouped_mm", "grouped_mm", "grouped_mm_fallback"), _experts),
     "dropout": _dropout,
-    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "instance_norm"), _norm),
+    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "instance_norm"), _operator),
     **dict.fromkeys(("lstm", "gru"), cell),
 }
