@@ -29,9 +29,6 @@ class Bus(Fabric):
         slowest, latency_s = float(nodes.ports.min()), float(nodes.latency_s.max())
         return cls(nodes.group.size, slowest, latency_s, f"{nodes.name} bus")
 
-    def route(self, source: int, target: int) -> list[int]:  # noqa: ARG002, D102
-        return [0]
-
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: ARG002, D102
         return np.array([flows.sum()])
 
@@ -72,10 +69,6 @@ class Ports(Fabric):
         inside = np.full(many, members * ports[0] / over)
         self.bandwidth = np.concatenate([ports, ports, inside])
         self.latency_s = np.concatenate([latency_s, np.zeros(len(ports) + many)])
-
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        inside = [2 * self._ports + source // self._members] if self._over > 1 else []
-        return [source, *inside, self._ports + target]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         links = [sources, self._ports + targets]
@@ -143,9 +136,6 @@ class FullyConnected(Fabric):
     def link(self, source: Ints, target: Ints) -> Ints:
         """A node's links to all others in a row: of 3 nodes 0-1 0-2, 1-0 1-2, 2-0 2-1."""
         return source * (self._nodes - 1) + target % self._nodes - (target > source)
-
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        return [source * (self._nodes - 1) + target % self._nodes - (target > source)]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         links = self.link(sources, targets)

@@ -94,12 +94,6 @@ class Tree(Fabric):
         mean = float(self.ports[subtree.start : subtree.stop].mean())
         return mean * float(len(subtree) ** self._exponent)
 
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        apart = self._subtree[:, [source, target]]
-        apart = apart[apart[:, 0] != apart[:, 1]]
-        up = [int(link) for link in apart[::-1, 0] if link >= 0]
-        return up + [int(link) + len(self._first) for link in apart[:, 1] if link >= 0]
-
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         ways = np.zeros((2, len(self._first)))
         first = 0
