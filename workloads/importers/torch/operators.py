@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from workloads.importers.neutral import Constant, ModelOperation, Shape
-from workloads.importers.torch.calls import Call, Tensors, tensor_name
+from workloads.importers.torch.calls import Call, tensor_name
 
 _VIEWS = """
     view reshape flatten unflatten squeeze unsqueeze contiguous clone detach alias to _to_copy
@@ -44,7 +44,7 @@ HIDDEN_PRODUCTS = frozenset(
 
 
 def translate(
-    node: torch.fx.Node, outputs: Mapping[str, Shape], module: str, tensors: Tensors
+    node: torch.fx.Node, outputs: Mapping[str, Shape], module: str, constants: dict[str, Constant]
 ) -> list[ModelOperation]:
     """The operations of one node; one that is not understood is noted and kept."""
     if node.target is operator.getitem:
@@ -53,9 +53,9 @@ def translate(
     kind = getattr(packet, "__name__", str(node.target))
     kind = kind.removesuffix("_") if not kind.startswith("_") else kind
     name = f"{module}.{node.name}" if module else node.name
-    call = Call(node, kind, module, outputs, name, tensors)
+    call = Call(node, kind, module, outputs, name, constants)
     if kind in CONSTANTS:
-        tensors.constants.update({key: Constant(shape) for key, shape in outputs.items()})
+        constants.update({key: Constant(shape) for key, shape in outputs.items()})
         return []
     if kind in TRANSLATED:
         found = TRANSLATED[kind](call)
@@ -66,7 +66,7 @@ def translate(
     if getattr(node.target, "namespace", "") != "aten" or kind in HIDDEN_PRODUCTS:
         note = {"note": f"{node.target} is not understood"}
     if not inputs:
-        tensors.constants.update({key: Constant(shape) for key, shape in outputs.items()})
+        constants.update({key: Constant(shape) for key, shape in outputs.items()})
         return []
     return [
         ModelOperation(name, SIMPLE.get(kind, "other"), inputs, outputs, {"operator": kind, **note})
@@ -152,7 +152,7 @@ def _linear(call: Call) -> ModelOperation:
 def _addmm(call: Call) -> list[ModelOperation]:
     """Bias + a @ b; a computed bias is an addition of its own."""
     bias, left, right = call.node.args[:3]
-    if tensor_name(bias) in call.tensors.constants:
+    if tensor_name(bias) in call.constants:
         return [call.operation("matmul", left, right, bias)]
     shape, inner = next(iter(call.outputs.values())), f"{call.name}.product"
     names = tuple(tensor_name(value) for value in (left, right))
