@@ -454,19 +454,10 @@ def in_order(index: str) -> tuple[int, str]:
 
 
 def _tier(table: LevelTable, share: float) -> Tier:
-    bytes_per_s, latency_s = table.reached(share) if table.bandwidth else (0.0, table.latency)
-    return Tier(
-        table.kind,
-        table.members,
-        bytes_per_s,
-        latency_s,
-        table.rails,
-        table.oversubscription,
-        table.shape,
-        table.dimensions,
-        table.reduces,
-        cables=tuple(cable for some in table.cables for cable in some),
-        copy_bytes_per_s=table.copy_bytes_per_s,
-        protocols=tuple(table.protocols),
-        share=share * table.efficiency if not table.bandwidth else 1.0,
-    )
+    values = {key: value for key, value in table if key not in LinkTable.model_fields}
+    values["cables"] = tuple(cable for some in table.cables for cable in some)
+    values["protocols"] = tuple(table.protocols)
+    if not table.bandwidth:
+        return Tier(**values, latency_s=table.latency, share=share * table.efficiency)
+    bytes_per_s, latency_s = table.reached(share)
+    return Tier(**values, bytes_per_s=bytes_per_s, latency_s=latency_s)

@@ -71,18 +71,15 @@ class Tree(Fabric):
         """Of every subtree; those with as many nodes that are alike have the same."""
         changes = np.cumsum(np.diff(self.ports, prepend=self.ports[:1]) != 0)
         alike = changes[self._first] == changes[self._first + self._size - 1]
-        found: dict[tuple[int, float], float] = {}
-        widths = np.empty(len(self._first))
+        found: dict[tuple[float, ...], float] = {}
+        widths = []
         subtrees = zip(self._first.tolist(), self._size.tolist(), alike.tolist(), strict=True)
-        for i, (first, size, same) in enumerate(subtrees):
-            key = size, float(self.ports[first])
-            if not same:
-                widths[i] = self._width(range(first, first + size))
-            elif key not in found:
+        for first, size, same in subtrees:
+            key = (size, float(self.ports[first])) if same else (size, first, size)
+            if key not in found:
                 found[key] = self._width(range(first, first + size))
-            if same:
-                widths[i] = found[key]
-        return widths
+            widths.append(found[key])
+        return np.array(widths)
 
     @classmethod
     def of(cls, topology: Topology, nodes: Nodes) -> Tree:
