@@ -1,10 +1,25 @@
-"""One accelerator in SI units: its chips and cores, memory, links and number formats."""
+"""One accelerator in SI units: its chips and cores, memory, links and number formats.
+
+Fields that a spec's table has by the same name say their bounds and shorter keys
+(``hardware.reader.table_of``).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from pydantic import Field
+
+from hardware.reader import Bytes, Duration, Share, Watts, number, quantity, whole
 from hardware.units import Units
+
+MOST_MOMENTS = 8
+WIDEST_NUMBER = 16
+NumberBytes = Annotated[
+    float,
+    quantity("B", WIDEST_NUMBER, f'a number has at most {WIDEST_NUMBER} B; write it like "2 B"'),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +55,20 @@ class Roofline:
     needs ``host_layer_s``.
     """
 
-    matrix_efficiency: float = 1.0
-    memory_efficiency: float = 0.75
-    overhead_s: float = 2e-6
+    matrix_efficiency: Share = 1.0
+    memory_efficiency: Share = 0.75
+    overhead_s: Annotated[Duration, Field(alias="overhead")] = 2e-6
     tile: bool = False
-    pad_matrix_unit: int = 0
-    attention_efficiency: float | None = None
-    host_s: float = 0.0
-    group_s: float = 0.0
-    host_layer_s: float = 0.0
-    concurrent: float = 1.0
-    winograd: float = 1.0
-    align_bytes: float = 0.0
-    variation: float = 0.0
-    contention: float = 0.0
+    pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = 0
+    attention_efficiency: Share | None = None
+    host_s: Annotated[Duration, Field(alias="host")] = 0.0
+    group_s: Annotated[Duration, Field(alias="group")] = 0.0
+    host_layer_s: Annotated[Duration, Field(alias="host_layer")] = 0.0
+    concurrent: Annotated[float, number(0, 1)] = 1.0
+    winograd: Annotated[float, number(1, 16)] = 1.0
+    variation: Annotated[float, number(0, 0.5)] = 0.0
+    contention: Annotated[float, number(0, 0.9)] = 0.0
+    align_bytes: Annotated[Bytes, Field(alias="align")] = 0.0
     slowest: float = 1.0
 
     def waiting(self, chips: int) -> Roofline:
@@ -91,13 +106,15 @@ class Arithmetic:
     wider weight.
     """
 
-    element_bytes: float = 2.0
+    element_bytes: Annotated[NumberBytes, Field(alias="element")] = 2.0
     fused: bool = False
-    activation_bytes: float = 0.0
-    weight_bytes: float = 0.0
-    gradient_bytes: float = 0.0
-    master_bytes: float = 0.0
-    moment_bytes: tuple[float, ...] = (0.0,)
+    activation_bytes: Annotated[NumberBytes, Field(alias="activations")] = 0.0
+    weight_bytes: Annotated[NumberBytes, Field(alias="weights")] = 0.0
+    gradient_bytes: Annotated[NumberBytes, Field(alias="gradients")] = 0.0
+    master_bytes: Annotated[NumberBytes, Field(alias="master")] = 0.0
+    moment_bytes: Annotated[
+        tuple[NumberBytes, ...], Field(alias="moments", max_length=MOST_MOMENTS, strict=False)
+    ] = (0.0,)
     gradient_buffer: bool = False
     dummy_gradients: bool = False
     gradient_copy: bool = False
@@ -128,8 +145,8 @@ class Energy:
 class Power:
     """Watts of one chip: while it computes, and while it does not."""
 
-    busy_w: float
-    idle_w: float
+    busy_w: Annotated[Watts, Field(alias="busy")]
+    idle_w: Annotated[Watts, Field(alias="idle")]
 
 
 @dataclass(frozen=True, slots=True)
