@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from hardware.device import Arithmetic, Device
+from hardware.reader import Bytes, Duration, Share, number
 from hardware.topology import PUBLISHED, Topology
 
 
@@ -46,17 +49,19 @@ class Stack:
     attention: Attention | None = None
     attention_wide: Attention | None = None
     overlap: bool | None = None
-    bucket_bytes: float | None = None
-    hidden_tensor: float = 0.0
-    collectives: float = 1.0
+    bucket_bytes: Annotated[Bytes | None, Field(alias="bucket")] = None
+    hidden_tensor: Annotated[float, number(0, 1)] = 0.0
+    collectives: Share = 1.0
     early_stop: bool = False
-    update_order: str = "layers"
-    hidden_experts: float = 0.0
+    update_order: Literal["layers", "arrival"] = "layers"
+    hidden_experts: Annotated[float, number(0, 1)] = 0.0
     dispatcher: Dispatcher = "alltoall"
     tensor_waits: bool = False
-    bucket_rank_bytes: float = 0.0
-    ring_steps_s: tuple[float, ...] = ()
-    memory_reserve: float = 0.0
+    bucket_rank_bytes: Annotated[Bytes, Field(alias="bucket_rank")] = 0.0
+    ring_steps_s: Annotated[
+        tuple[Duration, ...], Field(alias="ring_steps", min_length=2, max_length=2, strict=False)
+    ] = ()
+    memory_reserve: Annotated[float, number(0, 0.9)] = 0.0
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

@@ -1,11 +1,25 @@
-"""One accelerator in SI units: its chips and cores, memory, links and number formats."""
+"""One accelerator in SI units: its chips and cores, memory, links and number formats.
+
+Fields that a spec's table has by the same name say their bounds and shorter keys
+(``hardware.reader.table_of``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from pydantic import Field
+
+from hardware.reader import Bytes, Duration, Share, Watts, number, quantity, whole
 from hardware.units import Units
+
+MOST_MOMENTS = 8
+WIDEST_NUMBER = 16
+NumberBytes = Annotated[
+    float,
+    quantity("B", WIDEST_NUMBER, f'a number has at most {WIDEST_NUMBER} B; write it like "2 B"'),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +55,20 @@ class Roofline:
     needs ``host_layer_s``.
     """
 
-    matrix_efficiency: float = 1.0
-    memory_efficiency: float = 0.75
-    overhead_s: float = 2e-6
+    matrix_efficiency: Share = 1.0
+    memory_efficiency: Share = 0.75
+    overhead_s: Annotated[Duration, Field(alias="overhead")] = 2e-6
     tile: bool = False
-    pad_matrix_unit: int = 0
-    attention_efficiency: float | None = None
-    host_s: float = 0.0
-    group_s: float = 0.0
-    host_layer_s: float = 0.0
-    concurrent: float = 1.0
-    winograd: float = 1.0
-    align_bytes: float = 0.0
-    variation: float = 0.0
-    contention: float = 0.0
+    pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = 0
+    attention_efficiency: Share | None = None
+    host_s: Annotated[Duration, Field(alias="host")] = 0.0
+    group_s: Annotated[Duration, Field(alias="group")] = 0.0
+    host_layer_s: Annotated[Duration, Field(alias="host_layer")] = 0.0
+    concurrent: Annotated[float, number(0, 1)] = 1.0
+    winograd: Annotated[float, number(1, 16)] = 1.0
+    variation: Annotated[float, number(0, 0.5)] = 0.0
+    contention: Annotated[float, number(0, 0.9)] = 0.0
+    align_bytes: Annotated[Bytes, Field(alias="align")] = 0.0
     slowest: float = 1.0
 
     def waiting(self, chips: int) -> Roofline:
@@ -86,56 +100,35 @@ class Arithmetic:
     and ``dummy_gradients`` (Transformer Engine's; ``simulator.cost.dummies``). With
     ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
     without, it costs 2n - 1 (AccPar).
+
+    Of 0 bytes is what follows the element: activations and weights are elements; a weight's
+    gradient, its master copy and its moments (one, momentum) are float32, or as wide as a
+    wider weight.
     """
 
-    element_bytes: float
-    fused: bool
-    activation_bytes: float
-    weight_bytes: float
-    gradient_bytes: float
-    master_bytes: float
-    moment_bytes: tuple[float, ...]
+    element_bytes: Annotated[NumberBytes, Field(alias="element")] = 2.0
+    fused: bool = False
+    activation_bytes: Annotated[NumberBytes, Field(alias="activations")] = 0.0
+    weight_bytes: Annotated[NumberBytes, Field(alias="weights")] = 0.0
+    gradient_bytes: Annotated[NumberBytes, Field(alias="gradients")] = 0.0
+    master_bytes: Annotated[NumberBytes, Field(alias="master")] = 0.0
+    moment_bytes: Annotated[
+        tuple[NumberBytes, ...], Field(alias="moments", max_length=MOST_MOMENTS, strict=False)
+    ] = (0.0,)
     gradient_buffer: bool = False
     dummy_gradients: bool = False
     gradient_copy: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        element_bytes: float = 2.0,
-        *,
-        fused: bool = False,
-        activation_bytes: float | None = None,
-        weight_bytes: float | None = None,
-        gradient_bytes: float | None = None,
-        master_bytes: float | None = None,
-        moment_bytes: Sequence[float] | None = None,
-        gradient_buffer: bool = False,
-        dummy_gradients: bool = False,
-        gradient_copy: bool = False,
-    ) -> Arithmetic:
-        """What is not said follows the element.
-
-        Activations and weights are elements; a weight's gradient, its master
-        copy and one moment (momentum) are float32, or as wide as a wider weight.
-        """
-        weight = element_bytes if weight_bytes is None else weight_bytes
+    def __post_init__(self) -> None:
+        weight = self.weight_bytes or self.element_bytes
         wide = max(4.0, weight)
-        return cls(
-            element_bytes,
-            fused,
-            element_bytes if activation_bytes is None else activation_bytes,
-            weight,
-            wide if gradient_bytes is None else gradient_bytes,
-            wide if master_bytes is None else master_bytes,
-            (wide,) if moment_bytes is None else tuple(moment_bytes),
-            gradient_buffer,
-            dummy_gradients,
-            gradient_copy,
-        )
+        usual = {"activation_bytes": self.element_bytes, "weight_bytes": weight}
+        for name, size in (usual | {"gradient_bytes": wide, "master_bytes": wide}).items():
+            object.__setattr__(self, name, getattr(self, name) or size)
+        object.__setattr__(self, "moment_bytes", tuple(one or wide for one in self.moment_bytes))
 
 
-BFLOAT16 = Arithmetic.of()
+BFLOAT16 = Arithmetic()
 """The AccPar paper's: bfloat16, 2n - 1 FLOPs; gradients and the optimizer's copies float32."""
 
 
@@ -152,8 +145,8 @@ class Energy:
 class Power:
     """Watts of one chip: while it computes, and while it does not."""
 
-    busy_w: float
-    idle_w: float
+    busy_w: Annotated[Watts, Field(alias="busy")]
+    idle_w: Annotated[Watts, Field(alias="idle")]
 
 
 @dataclass(frozen=True, slots=True)

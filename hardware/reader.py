@@ -21,10 +21,19 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WrapValidator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WrapValidator,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 
 from hardware.quantity import parse_quantity
@@ -52,6 +61,20 @@ class Table(BaseModel):
     """A table of a file: its fields are the keys. Frozen; nothing unknown, nothing converted."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def table_of(of: type, *without: str, **more: tuple[Any, Any]) -> Any:
+    """The table whose keys are the fields of a dataclass: their types, bounds and usual values.
+
+    There are ``more`` of the table alone, each a type and what is usual.
+    """
+    types = get_type_hints(of, include_extras=True)
+    keys: dict[str, Any] = {
+        one.name: (types[one.name], ... if one.default is MISSING else one.default)
+        for one in fields(of)
+        if one.name not in without
+    }
+    return create_model(of.__name__, __base__=Table, **keys | more)
 
 
 class Cells(Table):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -29,16 +29,15 @@ from hardware.reader import (
     Share,
     Table,
     Text,
-    Watts,
     number,
     one_of,
-    quantity,
+    table_of,
     validated,
     whole,
 )
 from hardware.spec import Settings, unflatten
 from hardware.topology import TIERS, Protocol, Tier, Topology, protocol
-from hardware.units import Dataflow, MatrixUnit, Units, VectorUnit
+from hardware.units import MatrixUnit, Units, VectorUnit
 
 Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
 """A format of numbers that products compute in."""
@@ -56,19 +55,11 @@ Adam has two, SGD its momentum; of Adafactor's two, rows and columns are kept, w
 beside the weights.
 """
 MOST_KINDS = 16
-MOST_MOMENTS = 8
 MOST_LEVELS = 8
 MOST_CABLES = 256
 MOST_UNITS = 16
-WIDEST = 1 << 16
-WIDEST_NUMBER = 16
-_DEFAULT = Roofline()
 
 Count = Annotated[int, whole(1, 4096)]
-NumberBytes = Annotated[
-    float,
-    quantity("B", WIDEST_NUMBER, f'a number has at most {WIDEST_NUMBER} B; write it like "2 B"'),
-]
 Shape = Annotated[
     tuple[Annotated[int, whole(1, 1 << 17)], ...], Field(min_length=1, max_length=3, strict=False)
 ]
@@ -131,45 +122,14 @@ class LinksTable(LinkTable):
     per_chip: Count
 
 
-class RooflineTable(Table):
-    """``[roofline]`` of a device: how near a core comes to its peaks (``hardware.Roofline``)."""
-
-    matrix_efficiency: Share = _DEFAULT.matrix_efficiency
-    memory_efficiency: Share = _DEFAULT.memory_efficiency
-    overhead_s: Duration = Field(default=_DEFAULT.overhead_s, alias="overhead")
-    tile: bool = _DEFAULT.tile
-    pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = _DEFAULT.pad_matrix_unit
-    attention_efficiency: Share | None = None
-    host_s: Duration = Field(default=_DEFAULT.host_s, alias="host")
-    group_s: Duration = Field(default=_DEFAULT.group_s, alias="group")
-    host_layer_s: Duration = Field(default=_DEFAULT.host_layer_s, alias="host_layer")
-    concurrent: Annotated[float, number(0, 1)] = _DEFAULT.concurrent
-    winograd: Annotated[float, number(1, 16)] = _DEFAULT.winograd
-    variation: Annotated[float, number(0, 0.5)] = _DEFAULT.variation
-    contention: Annotated[float, number(0, 0.9)] = _DEFAULT.contention
-    align_bytes: Bytes = Field(default=_DEFAULT.align_bytes, alias="align")
-
-
-class ArithmeticTable(Table):
-    """``[arithmetic]``: bytes of each kind of number, what products compute in, how FLOPs count.
-
-    What is None follows ``element`` (``hardware.Arithmetic.of``).
-    """
-
-    element_bytes: NumberBytes = Field(default=2.0, alias="element")
-    fused: bool = False
-    compute: Format | None = None
-    attention: Format | None = None
-    activation_bytes: NumberBytes | None = Field(default=None, alias="activations")
-    weight_bytes: NumberBytes | None = Field(default=None, alias="weights")
-    gradient_bytes: NumberBytes | None = Field(default=None, alias="gradients")
-    master_bytes: NumberBytes | None = Field(default=None, alias="master")
-    moment_bytes: Annotated[list[NumberBytes], Field(max_length=MOST_MOMENTS)] | None = Field(
-        default=None, alias="moments"
-    )
-    gradient_buffer: bool = False
-    gradient_copy: bool = False
-    dummy_gradients: bool = False
+RooflineTable: Any = table_of(Roofline, "slowest")
+_Format = (Format | None, None)
+ArithmeticTable: Any = table_of(Arithmetic, compute=_Format, attention=_Format)
+"""What products, and those of attention, compute in, beside the fields of the class."""
+PowerTable: Any = table_of(Power)
+MatrixTable: Any = table_of(MatrixUnit)
+VectorTable: Any = table_of(VectorUnit)
+"""Entries of [[units.matrix]] work at once; equal units of one share each product."""
 
 
 class EnergyTable(Table):
@@ -178,32 +138,6 @@ class EnergyTable(Table):
     mac_j: EnergyEach = Field(alias="mac")
     hbm_j_per_byte: EnergyPerByte = Field(default=0.0, alias="hbm")
     transfer_j_per_byte: EnergyPerByte = Field(alias="transfer")
-
-
-class PowerTable(Table):
-    """``[power]`` of one chip: while it computes (``busy``), and while it does not."""
-
-    busy_w: Watts = Field(alias="busy")
-    idle_w: Watts = Field(alias="idle")
-
-
-class MatrixTable(Table):
-    """One ``[[units.matrix]]`` entry: ``count`` equal arrays of ``depth`` rows, ``width`` columns.
-
-    Entries are units that work at once, equal ones share each product.
-    """
-
-    count: Annotated[int, whole(1, WIDEST)] = 1
-    width: Annotated[int, whole(1, WIDEST)]
-    depth: Annotated[int, whole(1, WIDEST)]
-    dataflow: Dataflow = "weight_stationary"
-
-
-class VectorTable(Table):
-    """One ``[[units.vector]]`` entry: ``count`` vector units of ``width`` lanes."""
-
-    count: Annotated[int, whole(1, WIDEST)] = 1
-    width: Annotated[int, whole(1, WIDEST)]
 
 
 class UnitsTable(Table):
@@ -358,9 +292,8 @@ def device_faults(table: DeviceTable) -> Iterator[Fault]:
                 f"{format_!r}: chip.peak_by_format has no peak of it ({known}); "
                 f'write chip.peak_by_format.{format_} = "180 TFLOP/s"',
             )
-    weights = arithmetic.weight_bytes
-    weights = arithmetic.element_bytes if weights is None else weights
-    if arithmetic.master_bytes is not None and arithmetic.master_bytes < weights:
+    weights = arithmetic.weight_bytes or arithmetic.element_bytes
+    if 0 < arithmetic.master_bytes < weights:
         yield (
             "arithmetic.master",
             f"{arithmetic.master_bytes:g} B: the optimizer's copy is no narrower than the weights, "
@@ -407,7 +340,7 @@ def device_of(label: str, table: DeviceTable) -> Device:
         network_latency_s=network_latency_s,
         links=ChipLinks(table.links.per_chip, *table.links.reached()) if table.links else None,
         roofline=Roofline(**dict(table.roofline)),
-        arithmetic=Arithmetic.of(**numbers),
+        arithmetic=Arithmetic(**numbers),
         energy=Energy(**dict(table.energy)) if table.energy else None,
         units=units,
         power=Power(**dict(table.power)) if table.power else None,
@@ -457,19 +390,10 @@ def in_order(index: str) -> tuple[int, str]:
 
 
 def _tier(table: LevelTable, share: float) -> Tier:
-    bytes_per_s, latency_s = table.reached(share) if table.bandwidth else (0.0, table.latency)
-    return Tier(
-        table.kind,
-        table.members,
-        bytes_per_s,
-        latency_s,
-        table.rails,
-        table.oversubscription,
-        table.shape,
-        table.dimensions,
-        table.reduces,
-        cables=tuple(cable for some in table.cables for cable in some),
-        copy_bytes_per_s=table.copy_bytes_per_s,
-        protocols=tuple(table.protocols),
-        share=share * table.efficiency if not table.bandwidth else 1.0,
-    )
+    values = {key: value for key, value in table if key not in LinkTable.model_fields}
+    values["cables"] = tuple(cable for some in table.cables for cable in some)
+    values["protocols"] = tuple(table.protocols)
+    if not table.bandwidth:
+        return Tier(**values, latency_s=table.latency, share=share * table.efficiency)
+    bytes_per_s, latency_s = table.reached(share)
+    return Tier(**values, bytes_per_s=bytes_per_s, latency_s=latency_s)

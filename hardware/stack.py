@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hardware.array import Attention, Dispatcher, SpecError, Stack
-from hardware.reader import Bytes, Duration, Share, Table, Text, number, whole
+from hardware.array import SpecError, Stack
+from hardware.reader import Bytes, Duration, Share, Table, Text, number, table_of, whole
 from hardware.schema import NARROW, OPTIMIZERS, PRECISIONS, check
 from hardware.spec import Entry, Settings, beneath, catalog, is_shipped, load_settings
 
@@ -62,32 +62,24 @@ class EfficiencyTable(Table):
     align: Bytes | None = None
 
 
-class HabitsTable(Table):
-    """What a stack does, on any chip; what is None it leaves as it is.
+_Gradients = (Literal["2 B", "4 B"] | None, None)
+_Switch = (bool | None, None)
+HabitsTable: Any = table_of(
+    Stack,
+    *("name", "description", "early_stop"),
+    overlap=(Literal["full", "none"] | None, None),
+    recompute=(Literal["whole", "needed"], "whole"),
+    gradients=_Gradients,
+    gradients_fp16=_Gradients,
+    gradient_buffer=_Switch,
+    gradient_copy=_Switch,
+    dummy_gradients=_Switch,
+)
+"""What a stack does, on any chip (``hardware.Stack``); what is None it leaves as it is.
 
-    ``attention_wide`` is that of fp32 and tf32, where kernels of 16-bit numbers do not serve.
-    ``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another.
-    """
-
-    attention: Attention | None = None
-    attention_wide: Attention | None = None
-    gradients: Literal["2 B", "4 B"] | None = None
-    gradients_fp16: Literal["2 B", "4 B"] | None = None
-    gradient_buffer: bool | None = None
-    gradient_copy: bool | None = None
-    dummy_gradients: bool | None = None
-    overlap: Literal["full", "none"] | None = None
-    bucket: Bytes | None = None
-    hidden_tensor: Annotated[float, number(0, 1)] = 0.0
-    hidden_experts: Annotated[float, number(0, 1)] = 0.0
-    dispatcher: Dispatcher = "alltoall"
-    collectives: Share = 1.0
-    recompute: Literal["whole", "needed"] = "whole"
-    update_order: Literal["layers", "arrival"] = "layers"
-    tensor_waits: bool = False
-    bucket_rank: Bytes = 0.0
-    ring_steps: Annotated[list[Duration], Field(min_length=2, max_length=2)] | None = None
-    memory_reserve: Annotated[float, number(0, 0.9)] = 0.0
+``attention_wide`` is that of fp32 and tf32, where kernels of 16-bit numbers do not serve.
+``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another.
+"""
 
 
 class StackTable(Table):
@@ -148,6 +140,8 @@ _KEYS = {
     },
 }
 """A key of a stack's efficiencies to that of a device."""
+_OF_DEVICES = ("gradients", "gradient_buffer", "gradient_copy", "dummy_gradients")
+"""Habits that are keys of a device's arithmetic."""
 
 
 class Chosen:
@@ -158,24 +152,12 @@ class Chosen:
         if table is None:
             raise SpecError("\n".join(faults))
         self.settings, habits = settings, table.habits
-        self.habits = Stack(
-            name,
-            table.description,
-            habits.attention or ("fused" if (table.year or 0) >= FUSED_SINCE else None),
-            habits.attention_wide,
-            None if habits.overlap is None else habits.overlap == "full",
-            habits.bucket,
-            habits.hidden_tensor,
-            habits.collectives,
-            habits.recompute == "needed",
-            habits.update_order,
-            habits.hidden_experts,
-            habits.dispatcher,
-            habits.tensor_waits,
-            habits.bucket_rank,
-            tuple(habits.ring_steps or ()),
-            habits.memory_reserve,
-        )
+        values = habits.model_dump(exclude={*_OF_DEVICES, "gradients_fp16", "recompute"})
+        if habits.attention is None and (table.year or 0) >= FUSED_SINCE:
+            values["attention"] = "fused"
+        values["overlap"] = None if habits.overlap is None else habits.overlap == "full"
+        early_stop = habits.recompute == "needed"
+        self.habits = Stack(name, table.description, early_stop=early_stop, **values)
 
     @classmethod
     def by(cls, entry: Entry) -> Chosen:
@@ -207,7 +189,7 @@ class Chosen:
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
-        for habit in ("gradients", "gradient_buffer", "gradient_copy", "dummy_gradients"):
+        for habit in _OF_DEVICES:
             self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         self._take(found, f"habits.gradients_{format_}", "arithmetic.gradients")
         return found

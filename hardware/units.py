@@ -16,8 +16,11 @@ Power is that of units which all work in every cycle. Its energies are parameter
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from hardware.reader import whole
+
+WIDEST = 1 << 16
 Dataflow = Literal["weight_stationary", "output_stationary"]
 
 
@@ -29,9 +32,9 @@ class MatrixUnit:
     sides, they are another unit, which can do another product meanwhile.
     """
 
-    width: int
-    depth: int
-    count: int = 1
+    width: Annotated[int, whole(1, WIDEST)]
+    depth: Annotated[int, whole(1, WIDEST)]
+    count: Annotated[int, whole(1, WIDEST)] = 1
     dataflow: Dataflow = "weight_stationary"
 
     @property
@@ -44,8 +47,8 @@ class MatrixUnit:
 class VectorUnit:
     """``count`` equal vector units of ``width`` lanes."""
 
-    width: int
-    count: int = 1
+    width: Annotated[int, whole(1, WIDEST)]
+    count: Annotated[int, whole(1, WIDEST)] = 1
 
     @property
     def lanes(self) -> int:

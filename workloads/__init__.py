@@ -87,38 +87,3 @@ def _hint(name: str) -> str:
     if not meant.startswith("did"):
         meant = one_of_these(list(NETWORKS))
     return f"{meant} (or the path of an .onnx, .toml, .txt or config.json file)"
-
-
-__all__ = [
-    "FURTHER",
-    "HYPAR",
-    "LARGE",
-    "NETWORKS",
-    "RECEIVED",
-    "SENT",
-    "SEQUENCES",
-    "SIZES",
-    "ZOO",
-    "Builder",
-    "Crossing",
-    "Cut",
-    "Graph",
-    "Layer",
-    "Network",
-    "NetworkError",
-    "Node",
-    "Sides",
-    "Tensor",
-    "Tie",
-    "Transformer",
-    "cut",
-    "is_later",
-    "is_network",
-    "load_network",
-    "owners",
-    "partition_graph",
-    "read_layer_file",
-    "read_onnx",
-    "transformer",
-    "with_attention",
-]

@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import random
 
-from experiments.design.judge import BudgetSpent, Judge
+from experiments.design.judge import Judge
 
 
 def exhaustive(judge: Judge, budget: int | None = None) -> None:
     """Evaluate every allowed design of the space, in its order, or as many as the budget allows."""
-    judge.budget = budget
-    try:
-        for design in judge.space:
-            if judge.allows(design):
-                judge.score(design)
-    except BudgetSpent:
-        pass
-    finally:
-        judge.budget = None
+    with judge.within(budget):
+        for design in filter(judge.allows, judge.space):
+            judge.score(design)
 
 
 def at_random(judge: Judge, budget: int, seed: int = 0) -> None:
     """Evaluate so many allowed designs, each equally likely; fewer where there are not as many."""
     draw = random.Random(seed)  # noqa: S311 - nothing is kept secret with it
-    judge.budget = budget
     size, seen = len(judge.space), set[int]()
-    try:
+    with judge.within(budget):
         while len(seen) < size:
             place = draw.randrange(size)
-            if place in seen:
-                continue
-            seen.add(place)
             design = judge.space.at(place)
-            if judge.allows(design):
+            if place not in seen and judge.allows(design):
                 judge.score(design)
-    except BudgetSpent:
-        pass
-    finally:
-        judge.budget = None
+            seen.add(place)

@@ -1,17 +1,27 @@
-"""What a design is worth: its steps' time against the base design's, its area and power."""
+"""What a design is worth: its steps' time against the base design's, its area and power.
+
+Evaluations survive as rows of a store, written a few at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from math import exp, fsum, log
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
+from pydantic import Field
 
 from experiments.design.space import Design, Space
+from experiments.studies.running.store import Store
 from hardware import Units
+from hardware.reader import Table, checked, number
 from hardware.units import AREA, POWER
 from simulator.lowering.units.estimate import UnitStep
 from simulator.lowering.units.list_scheduling import list_schedule, urgency
@@ -60,6 +70,21 @@ class Score:
     power_w: float
 
 
+Measured = tuple[Sequence[float], float, float]
+"""Seconds of each step, and a chip's mm2 and W."""
+
+
+def worth(aim: Aim, base: Measured, own: Measured) -> float:
+    """Geometric mean of the gains in throughput over the base, by the aim."""
+    gains = (log(before / after) for before, after in zip(base[0], own[0], strict=True))
+    value = exp(fsum(gains) / len(own[0]))
+    if aim == "throughput-per-watt":
+        value *= base[2] / own[2]
+    elif aim == "throughput-per-mm2":
+        value *= base[1] / own[1]
+    return value
+
+
 class Delays(NamedTuple):
     """Seconds of the critical path by what bounds them, conflicts among those who are busiest."""
 
@@ -68,14 +93,48 @@ class Delays(NamedTuple):
     memory: float
 
 
-class Kept(Protocol):
-    """Where evaluations are kept from run to run."""
+AT_ONCE = 32
+"""Evaluations that are written together: a tenth of a second's work at most is done again."""
+
+
+class _Evaluation(Table):
+    """What is kept of one."""
+
+    seconds: Annotated[list[Annotated[float, number(0, 1e300)]], Field(min_length=1)]
+
+
+class StoredEvaluations:
+    """A store's evaluations of some steps, of the identity ``of``; the rest is put there."""
+
+    def __init__(self, store: Store, of: str) -> None:
+        self._store = store
+        self._of = of
+        self._waiting: list[tuple[str, Design, tuple[float, ...]]] = []
+
+    def key(self, design: Design) -> str:
+        """SHA-256 of the steps' identity and the design."""
+        text = json.dumps([self._of, asdict(design)], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def get(self, design: Design) -> tuple[float, ...] | None:
-        """Seconds of each step, if they were evaluated before."""
+        """Seconds of each step, if they were kept."""
+        key = self.key(design)
+        found = self._store.get([key], partial(checked, _Evaluation)).get(key)
+        return None if found is None else tuple(found["seconds"])
 
     def put(self, design: Design, seconds: tuple[float, ...]) -> None:
-        """Keep them."""
+        """Keep them, with others."""
+        self._waiting.append((self.key(design), design, seconds))
+        if len(self._waiting) >= AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._store.put_all(
+            (key, {"design": str(design), "of": self._of}, {"seconds": list(seconds)})
+            for key, design, seconds in self._waiting
+        )
+        self._waiting = []
 
 
 class Judge:
@@ -93,7 +152,7 @@ class Judge:
         base: Units,
         aim: Aim = "throughput",
         *,
-        kept: Kept | None = None,
+        kept: StoredEvaluations | None = None,
         progress: Callable[[str], None] = lambda done: None,
     ) -> None:
         self.space = space
@@ -111,6 +170,16 @@ class Judge:
     def evaluations(self) -> int:
         """Designs evaluated so far."""
         return len(self.scores)
+
+    @contextmanager
+    def within(self, budget: int | None) -> Iterator[None]:
+        """A search, which ends where it has evaluated as many designs as it may."""
+        self.budget = budget
+        try:
+            with suppress(BudgetSpent):
+                yield
+        finally:
+            self.budget = None
 
     def fresh(self, progress: Callable[[str], None] = lambda done: None) -> Judge:
         """Another judge of the same, that has evaluated nothing and keeps nothing."""
@@ -136,20 +205,11 @@ class Judge:
             if self._kept:
                 self._kept.put(design, seconds)
         area, power = self.limits.area(units), self.limits.power(units)
-        found = Score(design, self.value(seconds, area, power), seconds, area, power)
+        value = worth(self.aim, (self._base_s, *self._base), (seconds, area, power))
+        found = Score(design, value, seconds, area, power)
         self.scores[design] = found
         self._progress(str(design))
         return found
-
-    def value(self, seconds: Sequence[float], area_mm2: float, power_w: float) -> float:
-        """Geometric mean of the gains in throughput over the base, by the aim."""
-        gains = (log(base / own) for base, own in zip(self._base_s, seconds, strict=True))
-        value = exp(fsum(gains) / len(seconds))
-        if self.aim == "throughput-per-watt":
-            value *= self._base[1] / power_w
-        elif self.aim == "throughput-per-mm2":
-            value *= self._base[0] / area_mm2
-        return value
 
     def top(self, count: int) -> list[Score]:
         """The best of what was evaluated; of equal ones that with less area, then by its fields."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
-from experiments.design.judge import BudgetSpent, Judge, Score
+from experiments.design.judge import Judge, Score
 from experiments.design.space import Design
 
 SLACK = 0.20
@@ -37,15 +37,10 @@ GROWN = {"matrix": "matrix_count", "vector": "vector_count", "memory": "buffer_b
 
 def search(judge: Judge, budget: int) -> None:
     """Evaluate at most so many designs; the judge has them. Nothing where no design is allowed."""
-    judge.budget = budget
     start = first(judge)
-    try:
+    with judge.within(budget):
         if start is not None:
             _tree(judge, start)
-    except BudgetSpent:
-        pass
-    finally:
-        judge.budget = None
 
 
 def first(judge: Judge) -> Design | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import exp, fsum, log
+from math import fsum
 from typing import Any
 
-from experiments.design.judge import Aim, Limits
+from experiments.design.judge import Aim, Limits, worth
 from experiments.design.space import Design, Space
 from experiments.output import UsageError
 from experiments.studies.case import Case
@@ -134,20 +134,15 @@ class Runs:
                 ).iteration_s
                 for case, plan in zip(self._cases, self._plans, strict=True)
             )
-            area, power = (
-                self._mean(self._limits.area, units),
-                self._mean(self._limits.power, units),
-            )
+            area = self._mean(self._limits.area, units)
+            power = self._mean(self._limits.power, units)
             estimated = [self._estimate_s(some, units) for some in self._sites]
             known = self.base if designs else Ran((), seconds, 1.0, area, power, 1.0)
-            self._known[designs] = Ran(
-                designs,
-                seconds,
-                self._value(known.seconds, seconds, known, area, power),
-                area,
-                power,
-                self._value(self._before, estimated, known, area, power),
+            value, by_estimate = (
+                worth(self._aim, (before, known.area_mm2, known.power_w), (after, area, power))
+                for before, after in ((known.seconds, seconds), (self._before, estimated))
             )
+            self._known[designs] = Ran(designs, seconds, value, area, power, by_estimate)
         return self._known[designs]
 
     def _mean(self, of: Callable[[Units], float], units: Sequence[Units]) -> float:
@@ -161,22 +156,6 @@ class Runs:
             site.step.estimate_s(units[site.stage % len(self.ranks) if len(units) > 1 else 0])
             for site in some
         )
-
-    def _value(
-        self,
-        before: Sequence[float],
-        after: Sequence[float],
-        base: Ran,
-        area_mm2: float,
-        power_w: float,
-    ) -> float:
-        gains = (log(old / new) for old, new in zip(before, after, strict=True))
-        value = exp(fsum(gains) / len(after))
-        if self._aim == "throughput-per-watt":
-            value *= base.power_w / power_w
-        elif self._aim == "throughput-per-mm2":
-            value *= base.area_mm2 / area_mm2
-        return value
 
 
 def fields_of(ran: Ran, cases: Sequence[Case]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from experiments.design import local
 from experiments.design.baselines import at_random, exhaustive
 from experiments.design.choice import Sized, balanced, choose, fastest
-from experiments.design.judge import Aim, Judge, Kept, Limits, Score
+from experiments.design.judge import Aim, Judge, Limits, Score, StoredEvaluations
 from experiments.design.runs import Ran, Runs, device_of
 from experiments.design.space import Design, Space
 from experiments.output import UsageError
@@ -28,7 +28,7 @@ SHARE = 20
 LEAST, MOST = 20, 2000
 
 Progress = Callable[[str], None]
-KeptFor = Callable[[str], Kept | None]
+KeptFor = Callable[[str], StoredEvaluations | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from math import isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from experiments.design.judge import AIMS, Limits
-from experiments.design.keeping import StoredEvaluations
+from experiments.design.judge import AIMS, Limits, StoredEvaluations
 from experiments.design.runs import device_of, fields_of
 from experiments.design.shown import rows, tables, to_dict
 from experiments.design.space import load_space

@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
-from experiments.pictures.figures import (
-    MARGINS,
-    PAPER_WIDTH,
-    colours,
-    legend_below_title,
-    panels,
-    save,
-    write_value,
-)
+from experiments.pictures.figures import PAPERS, Height, colours, grouped_bars, panels, save, titled
 from experiments.pictures.palette import TYPES as TYPE_COLOURS
 
 if TYPE_CHECKING:
@@ -56,33 +48,19 @@ def plot_figure(figure: Figure) -> Picture:
 def _bars(figure: Figure) -> Picture:
     """Grouped bars on a logarithmic axis; the paper's values as marks across them."""
     groups = list(dict.fromkeys(row[figure.axes[0]] for row in figure.rows))
-    planners = figure.planners
-    width = 0.8 / len(planners)
     picture, (axes,) = panels(2.2 + 0.9 * len(groups), 4.2)
-    colour = colours(planners)
-    for i, planner in enumerate(planners):
-        rows = [row for row in figure.rows if row["planner"] == planner]
-        beside = (i - (len(planners) - 1) / 2) * width
-        places = [groups.index(row[figure.axes[0]]) + beside for row in rows]
-        heights = [row["ours"] for row in rows]
-        axes.bar(places, heights, width * 0.92, color=colour[planner], label=planner)
-        for place, row in zip(places, rows, strict=True):
-            _paper_mark(axes, place, width, row)
+    bars: dict[str, list[Height]] = {planner: [] for planner in figure.planners}
+    for row in figure.rows:
+        ours, group = row["ours"], groups.index(row[figure.axes[0]])
+        text = f"{ours:.3g}" if ours < 1000 else f"{ours:,.0f}"
+        bars[row["planner"]].append(Height(group, ours, text, row["published"]))
+    grouped_bars(axes, bars)
     names = [str(group).replace(", ", "\n").replace("Gmean", "geometric\nmean") for group in groups]
     axes.set_xticks(range(len(groups)), names, fontsize=8)
     if "[" not in figure.label:  # a ratio
         axes.axhline(1, color="#555555", lw=0.6)
-    _finish(axes, figure, picture.get_figwidth())
+    _finish(axes, figure)
     return picture
-
-
-def _paper_mark(axes: Axes, place: float, width: float, row: Row) -> None:
-    if row["published"] is not None:
-        ends, height = [place - width / 2, place + width / 2], row["published"]
-        axes.plot(ends, [height, height], "k-", lw=PAPER_WIDTH, label="_the paper's")
-    ours = row["ours"]
-    text = f"{ours:.3g}" if ours < 1000 else f"{ours:,.0f}"
-    write_value(axes, place, ours, text, row["published"])
 
 
 def _lines(figure: Figure) -> Picture:
@@ -100,18 +78,18 @@ def _lines(figure: Figure) -> Picture:
             [r["published"] for r in theirs],
             "kx",
             ms=7,
-            label="_the paper's",
+            label=PAPERS,
         )
     places = list(dict.fromkeys(row[axis] for row in figure.rows))
     if axis == "accelerators":
         axes.set_xscale("log", base=2)
     axes.set_xticks(places, [str(place) for place in places])
     axes.set_xlabel(axis)
-    _finish(axes, figure, picture.get_figwidth())
+    _finish(axes, figure)
     return picture
 
 
-def _finish(axes: Axes, figure: Figure, width: float) -> None:
+def _finish(axes: Axes, figure: Figure) -> None:
     """Title, a logarithmic axis with plain numbers, and the legend."""
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -125,13 +103,7 @@ def _finish(axes: Axes, figure: Figure, width: float) -> None:
     axes.set_ylabel(figure.label, fontsize=8)
     axes.grid(axis="y", lw=0.3)
     axes.set_axisbelow(True)
-    handles, labels = axes.get_legend_handles_labels()
-    marks = [line for line in axes.lines if str(line.get_label()) == "_the paper's"]
-    if any(len(line.get_xdata()) for line in marks):  # type: ignore[arg-type]
-        handles.append(marks[0])
-        labels.append("the paper's")
-    title = "\n".join(filter(None, [figure.title, figure.case]))
-    legend_below_title(axes, title, handles, labels, width - MARGINS)
+    titled(axes, "\n".join(filter(None, [figure.title, figure.case])), "the paper's")
 
 
 def _plans(figure: Figure) -> Picture:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from experiments.output import UsageError, whole_file
 from experiments.pictures.palette import SERIES
@@ -72,6 +72,8 @@ UNDATED: dict[str, dict[str, Any]] = {
 """Formats by their endings, and what of their metadata would differ from run to run."""
 PAPER_WIDTH = 2.0
 """Line width of the papers' marks."""
+PAPERS = "_the paper's"
+"""Their label, which no legend shows by itself."""
 LEGEND_SIZE, TITLE_SIZE = 8, 10
 """Points."""
 CHARACTER = 0.6 / 72
@@ -179,6 +181,40 @@ def write_value(
         rotation=90,
         fontsize=7.5,
     )
+
+
+class Height(NamedTuple):
+    """A bar: which group it is in, how high it is, its text, and the paper's height, if any."""
+
+    group: int
+    value: float
+    text: str
+    paper: float | None = None
+
+
+def grouped_bars(axes: Axes, bars: Mapping[str, Sequence[Height]]) -> None:
+    """Bars of each planner beside those of the others; the paper's heights as marks across them."""
+    colour, width = colours(list(bars)), 0.8 / len(bars)
+    for i, (planner, own) in enumerate(bars.items()):
+        beside = (i - (len(bars) - 1) / 2) * width
+        places, heights = [bar.group + beside for bar in own], [bar.value for bar in own]
+        axes.bar(places, heights, width * 0.92, color=colour[planner], label=plain(planner))
+        for place, bar in zip(places, own, strict=True):
+            if bar.paper is not None:
+                ends = [place - width / 2, place + width / 2]
+                axes.plot(ends, [bar.paper] * 2, "k-", lw=PAPER_WIDTH, label=PAPERS)
+            write_value(axes, place, bar.value, bar.text, bar.paper)
+
+
+def titled(axes: Axes, title: str, papers: str) -> None:
+    """The title, planners below it, and the papers' marks, if there are any, as one entry."""
+    handles, labels = axes.get_legend_handles_labels()
+    marks = [line for line in axes.lines if str(line.get_label()) == PAPERS]
+    if any(len(line.get_xdata()) for line in marks):  # type: ignore[arg-type]
+        handles.append(marks[0])
+        labels.append(papers)
+    inches = axes.get_figure(root=True).get_figwidth() - MARGINS  # type: ignore[union-attr]
+    legend_below_title(axes, title, handles, labels, inches)
 
 
 def wrapped(title: str, inches: float, size: float) -> str:

@@ -12,20 +12,20 @@ from experiments.output import UsageError
 from experiments.pictures.figures import (
     LEGEND_SIZE,
     MARGINS,
-    PAPER_WIDTH,
     TITLE_SIZE,
+    Height,
     colours,
     columns,
     finish,
-    legend_below_title,
+    grouped_bars,
     name_axes,
     panels,
     plain,
     readable_log,
     shortened,
     speedup_axis,
+    titled,
     wrapped,
-    write_value,
 )
 from experiments.pictures.palette import SERIES
 from experiments.studies.speedups import BASELINE
@@ -45,26 +45,20 @@ if TYPE_CHECKING:
 
 def plot_speedups(result: Comparison) -> Figure:
     """Grouped bars for each network and the geometric mean; the paper's averages as marks."""
-    planners, groups = result.planners, [*map(plain, result.networks), "geometric\nmean"]
-    width = 0.8 / len(planners)
+    groups = [*map(plain, result.networks), "geometric\nmean"]
     figure, (axes,) = panels(2.2 + 1.0 * len(groups), 4.2)
-    colour = colours(planners)
-    for i, planner in enumerate(planners):
+    bars = {}
+    for planner in result.planners:
         heights = [row.speedup for row in result.of(planner)] + [result.geomean[planner]]
-        places = [g + (i - (len(planners) - 1) / 2) * width for g in range(len(groups))]
-        axes.bar(places, heights, width * 0.92, color=colour[planner], label=plain(planner))
-        marks: list[float | None] = [None] * len(heights)
+        bars[planner] = [Height(g, height, f"{height:.3g}") for g, height in enumerate(heights)]
         if planner in result.published:
             paper = result.published[planner].speedup
-            ends = [places[-1] - width / 2, places[-1] + width / 2]
-            axes.plot(ends, [paper, paper], "k-", lw=PAPER_WIDTH, label="_the paper's average")
-            marks[-1] = paper
-        for place, height, mark in zip(places, heights, marks, strict=True):
-            write_value(axes, place, height, f"{height:.3g}", mark)
+            bars[planner][-1] = bars[planner][-1]._replace(paper=paper)
+    grouped_bars(axes, bars)
     axes.axhline(1, color="#555555", lw=0.6)
     axes.set_xticks(range(len(groups)), groups)
     speedup_axis(axes)
-    _legend(figure, axes, plain(result.case), paper=bool(result.published))
+    titled(axes, plain(result.case), "the paper's average")
     return figure
 
 
@@ -82,17 +76,8 @@ def plot_levels(array: str, sweep: list[Level]) -> Figure:
     axes.set_xlabel("levels, accelerators")
     speedup_axis(axes)
     title = f"{plain(array)}, {of}, batch {first.batch}, {first.execution}"
-    _legend(figure, axes, title, paper=False)
+    titled(axes, title, "")
     return figure
-
-
-def _legend(figure: Figure, axes: Axes, title: str, *, paper: bool) -> None:
-    """The title and the planners; the papers' marks as one entry."""
-    handles, labels = axes.get_legend_handles_labels()
-    if paper:
-        handles.append(next(line for line in axes.lines if line.get_linewidth() == PAPER_WIDTH))
-        labels.append("the paper's average")
-    legend_below_title(axes, title, handles, labels, figure.get_figwidth() - MARGINS)
 
 
 COLUMNS, MOST_TICKS = 3, 6

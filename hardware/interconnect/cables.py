@@ -89,7 +89,8 @@ class Cables(Fabric):
         """The first link of the copy that a node is in."""
         return node // self.size * self._each
 
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
+    def route(self, source: int, target: int) -> list[int]:
+        """The links that a message crosses, in order."""
         first = self.shifted(source)
         return [first + link for link in self._ways[source % self.size, target % self.size]]
 

@@ -1,11 +1,10 @@
 """What every fabric can tell, and the smallest one: a chip's HBM.
 
 A fabric joins nodes 0, 1, ... by directed links: ``bandwidth`` (B/s) and
-``latency_s`` per link, the ``route`` of one message (links in order, a link
-twice where it is crossed twice), ``loads`` and ``latencies`` of many
-(vectors of sources, targets and numbers of flows; a source is not its
-target), the links' ``names``, and what one side can send to the other
-(``injection``; sides are neighbouring ranges of nodes).
+``latency_s`` per link, ``loads`` and ``latencies`` of messages (vectors of
+sources, targets and numbers of flows; a source is not its target), the links'
+``names``, and what one side can send to the other (``injection``; sides are
+neighbouring ranges of nodes).
 """
 
 from __future__ import annotations
@@ -71,9 +70,6 @@ class Fabric(Protocol):
     latency_s: Floats
     has_places: bool = False
 
-    def route(self, source: int, target: int) -> list[int]:
-        """Links that a message crosses."""
-
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:
         """How many flows cross each link."""
 
@@ -108,9 +104,6 @@ class Memory(Fabric):
         self.bandwidth = bandwidth
         self.latency_s = np.zeros(len(bandwidth))
         self._label = label
-
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        return [source, target]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         both = np.concatenate([sources, targets])

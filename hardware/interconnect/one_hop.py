@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, Level, Nodes, tally
-from hardware.topology import Topology
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, Level, tally
 
 
 class Bus(Fabric):
@@ -22,15 +21,6 @@ class Bus(Fabric):
         self._name = name
         self.bandwidth = np.array([bytes_per_s])
         self.latency_s = np.array([latency_s])
-
-    @classmethod
-    def of(cls, topology: Topology, nodes: Nodes) -> Bus:  # noqa: ARG003
-        """The bus of some nodes, as fast as the slowest of them."""
-        slowest, latency_s = float(nodes.ports.min()), float(nodes.latency_s.max())
-        return cls(nodes.group.size, slowest, latency_s, f"{nodes.name} bus")
-
-    def route(self, source: int, target: int) -> list[int]:  # noqa: ARG002, D102
-        return [0]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: ARG002, D102
         return np.array([flows.sum()])
@@ -73,10 +63,6 @@ class Ports(Fabric):
         self.bandwidth = np.concatenate([ports, ports, inside])
         self.latency_s = np.concatenate([latency_s, np.zeros(len(ports) + many)])
 
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        inside = [2 * self._ports + source // self._members] if self._over > 1 else []
-        return [source, *inside, self._ports + target]
-
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         links = [sources, self._ports + targets]
         if self._over > 1:
@@ -109,11 +95,6 @@ class Switch(Ports):
     def __init__(self, ports: Floats, latency_s: Floats, label: Label) -> None:
         super().__init__(ports, latency_s, label, len(ports))
 
-    @classmethod
-    def of(cls, topology: Topology, nodes: Nodes) -> Switch:  # noqa: ARG003
-        """The switch of some nodes."""
-        return cls(nodes.ports, nodes.latency_s, nodes.label)
-
 
 class FullyConnected(Fabric):
     """A link from every node to every other, as fast as the slower of the two.
@@ -135,17 +116,9 @@ class FullyConnected(Fabric):
         self.bandwidth = np.minimum(ports[source], ports[target])
         self.latency_s = latency_s[source]
 
-    @classmethod
-    def of(cls, topology: Topology, nodes: Nodes) -> FullyConnected:  # noqa: ARG003
-        """The full connection of some nodes."""
-        return cls(nodes.ports, nodes.latency_s, nodes.label)
-
     def link(self, source: Ints, target: Ints) -> Ints:
         """A node's links to all others in a row: of 3 nodes 0-1 0-2, 1-0 1-2, 2-0 2-1."""
         return source * (self._nodes - 1) + target % self._nodes - (target > source)
-
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        return [source * (self._nodes - 1) + target % self._nodes - (target > source)]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         links = self.link(sources, targets)

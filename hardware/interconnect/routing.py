@@ -190,13 +190,6 @@ class Wires:
         of = self.board if self.topology.joins == "boards" else self.chip
         return np.flatnonzero(np.diff(of, prepend=-1))
 
-    def route(self, source: int, target: int) -> tuple[int, ...]:
-        """The links that a message from core to core crosses, in order; an HBM twice."""
-        for subnet, _ in self.by_subnet(np.array([source]), np.array([target])):
-            links = subnet.fabric.route(int(subnet.node[source]), int(subnet.node[target]))
-            return tuple(subnet.links.start + link for link in links)
-        return ()
-
     def loads(self, sources: ArrayLike, targets: ArrayLike, flows: ArrayLike = 1.0) -> Floats:
         """How many flows cross each link; sources, targets (cores) and flows are broadcast.
 

@@ -32,6 +32,12 @@ def _to_neighbours(topology: Topology, nodes: int) -> int:
     return sum(min(side - 1, 2) for side in topology.shape_of(nodes))
 
 
+def _bus(topology: Topology, nodes: Nodes) -> Bus:  # noqa: ARG001
+    """As fast as the slowest of the nodes."""
+    slowest, latency_s = float(nodes.ports.min()), float(nodes.latency_s.max())
+    return Bus(nodes.group.size, slowest, latency_s, f"{nodes.name} bus")
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """What there is to know of a topology by name.
@@ -52,12 +58,14 @@ class Design:
 
 DESIGNS = {
     "tree": Design(Tree.of, keys=("factor",), whole_ports=True),
-    "bus": Design(Bus.of),
-    "switch": Design(Switch.of, whole_ports=True),
+    "bus": Design(_bus),
+    "switch": Design(lambda _, of: Switch(of.ports, of.latency_s, of.label), whole_ports=True),
     "ring": Design(Grid.of, keys=("two_way",), links=_to_neighbours),
     "torus": Design(Grid.of, keys=("shape",), links=_to_neighbours),
     "mesh": Design(Grid.of, keys=("shape",), links=_to_neighbours),
-    "fully_connected": Design(FullyConnected.of, links=_to_all, most=2048),
+    "fully_connected": Design(
+        lambda _, of: FullyConnected(of.ports, of.latency_s, of.label), links=_to_all, most=2048
+    ),
 }
 """The names that ``topology.kind`` may have."""
 

@@ -127,24 +127,6 @@ class Grid(Fabric):
         down = (2 * ahead > side) | ((2 * ahead == side) & (here % 2 == 1))
         return np.where(down, ahead - side, ahead)
 
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        copy, node = divmod(source, self.size)
-        place = int(self._place[node])
-        links: list[int] = []
-        for d, (side, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
-            here = self.coordinates[node : node + 1, d]
-            there = self.coordinates[target % self.size, d]
-            steps = int(self.steps(here, there, d)[0])
-            at = int(here[0])
-            way = _PLUS if steps > 0 else _MINUS
-            for _ in range(abs(steps)):
-                slot = ((copy * self.size + place) * len(self.shape) + d) * 2 + way
-                links.append(int(self._link[slot]))
-                following = (at + (1 if steps > 0 else -1)) % side
-                place += (following - at) * stride
-                at = following
-        return links
-
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         copies, nodes = np.divmod(sources, self.size)
         place = copies * self.size + self._place[nodes]

@@ -71,18 +71,15 @@ class Tree(Fabric):
         """Of every subtree; those with as many nodes that are alike have the same."""
         changes = np.cumsum(np.diff(self.ports, prepend=self.ports[:1]) != 0)
         alike = changes[self._first] == changes[self._first + self._size - 1]
-        found: dict[tuple[int, float], float] = {}
-        widths = np.empty(len(self._first))
+        found: dict[tuple[float, ...], float] = {}
+        widths = []
         subtrees = zip(self._first.tolist(), self._size.tolist(), alike.tolist(), strict=True)
-        for i, (first, size, same) in enumerate(subtrees):
-            key = size, float(self.ports[first])
-            if not same:
-                widths[i] = self._width(range(first, first + size))
-            elif key not in found:
+        for first, size, same in subtrees:
+            key = (size, float(self.ports[first])) if same else (size, first, size)
+            if key not in found:
                 found[key] = self._width(range(first, first + size))
-            if same:
-                widths[i] = found[key]
-        return widths
+            widths.append(found[key])
+        return np.array(widths)
 
     @classmethod
     def of(cls, topology: Topology, nodes: Nodes) -> Tree:
@@ -93,12 +90,6 @@ class Tree(Fabric):
     def _width(self, subtree: range) -> float:
         mean = float(self.ports[subtree.start : subtree.stop].mean())
         return mean * float(len(subtree) ** self._exponent)
-
-    def route(self, source: int, target: int) -> list[int]:  # noqa: D102
-        apart = self._subtree[:, [source, target]]
-        apart = apart[apart[:, 0] != apart[:, 1]]
-        up = [int(link) for link in apart[::-1, 0] if link >= 0]
-        return up + [int(link) + len(self._first) for link in apart[:, 1] if link >= 0]
 
     def loads(self, sources: Ints, targets: Ints, flows: Floats) -> Floats:  # noqa: D102
         ways = np.zeros((2, len(self._first)))

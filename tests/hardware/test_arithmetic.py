@@ -15,9 +15,9 @@ def test_what_follows_the_element(element: float, wide: float) -> None:
     """Gradients, the optimizer's copy and momentum are float32, or wider with wider weights."""
     device, _ = load_device("tpu-v3", [f'arithmetic.element="{element:g} B"'])
     expected = Arithmetic(element, False, element, element, wide, wide, (wide,))
-    assert device.arithmetic == expected == Arithmetic.of(element)
+    assert device.arithmetic == expected == Arithmetic(element)
     plain = Device("plain", 1, 1, 1e12, 1e9, 1e9, 1e9)
-    assert plain.arithmetic == Arithmetic.of(2.0)
+    assert plain.arithmetic == Arithmetic(2.0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_mixed_precision_with_adam_holds_sixteen_bytes_and_a_gradient() -> None:
     """2 (weights) + 4 (their copy) + 4 + 4 (moments) = 14 B, and 4 B of gradient: 18 B."""
     arithmetic = device("precision=bf16", "optimizer=adam").arithmetic
     assert arithmetic == Arithmetic(2.0, False, 2.0, 2.0, 4.0, 4.0, (4.0, 4.0))
-    assert device("precision=fp32").arithmetic == Arithmetic.of(4.0)
+    assert device("precision=fp32").arithmetic == Arithmetic(4.0)
 
 
 @pytest.mark.parametrize(("name", "moments"), OPTIMIZERS.items())

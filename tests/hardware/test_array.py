@@ -105,10 +105,10 @@ def test_a_description_is_not_what_a_device_is() -> None:
 
 
 def test_an_array_has_one_number_format() -> None:
-    wide = replace(device(name="wide"), arithmetic=Arithmetic.of(4.0))
+    wide = replace(device(name="wide"), arithmetic=Arithmetic(4.0))
     with pytest.raises(SpecError, match=r"array 'mixed': devices\.\*\.arithmetic: one array has"):
         Array("mixed", "", Group(((device(), 1), (wide, 1))))
-    assert Array("one", "", Group(((wide, 3),))).group.arithmetic == Arithmetic.of(4.0)
+    assert Array("one", "", Group(((wide, 3),))).group.arithmetic == Arithmetic(4.0)
 
 
 def test_values_are_frozen_and_carry_nothing_that_is_not_a_value() -> None:

@@ -22,6 +22,7 @@ from hardware import (
 from hardware.spec import catalog, catalog_rows
 from hardware.topology import near_cubic
 from simulator import DEPLOYED, PUBLISHED, usual
+from tests.routes import route
 
 GPUS = {
     "v100-32": (125, 32, 900, 100),
@@ -124,7 +125,7 @@ def test_hypars_cube_and_array() -> None:
     array = load_array("hypar-16")
     ((cube, count),) = array.group.kinds
     assert (count, array.topology.kind) == (16, "bus")
-    assert cube.arithmetic == Arithmetic.of(4.0, fused=True)
+    assert cube.arithmetic == Arithmetic(4.0, fused=True)
     assert cube.energy is not None
     assert cube.energy.mac_j == pytest.approx(4.6e-12)
     assert cube.energy.transfer_j_per_byte == pytest.approx(640e-12)
@@ -181,7 +182,7 @@ def test_the_papers_arrays() -> None:
     for name in PAPERS[:2]:
         array = load_array(name)
         assert array.topology == Topology("tree", "boards", factor=2.0)
-        assert array.group.arithmetic == Arithmetic.of(2.0, fused=False)
+        assert array.group.arithmetic == Arithmetic(2.0, fused=False)
     mixed = load_array("accpar-mixed").group
     assert (mixed.size, mixed.cores) == (256, 2048)
     assert [half.kinds[0][0].name for half in mixed.halves()] == ["accpar-tpu-v2", "accpar-tpu-v3"]
@@ -197,12 +198,12 @@ def test_unlike_nodes_have_their_own_links_and_ports() -> None:
     wires = Wires(array)
     pairs = {(0, 3): 100e9, (0, 4): 10e9 / 8 / 4, (12, 15): 3.2e9, (0, 12): 10e9 / 8 / 4}
     for (source, target), bytes_per_s in pairs.items():
-        assert wires.bandwidth[list(wires.route(source, target))].min() == bytes_per_s
+        assert wires.bandwidth[list(route(wires, source, target))].min() == bytes_per_s
     newer = Wires(load_array("mixed-a100-h100"))
-    assert newer.bandwidth[newer.route(0, 7)[0]] == pytest.approx(0.785 * 300e9)
-    assert newer.bandwidth[newer.route(16, 23)[0]] == pytest.approx(0.812 * 450e9)
-    assert newer.bandwidth[newer.route(0, 8)[0]] == 25e9
-    assert newer.bandwidth[newer.route(16, 24)[0]] == 50e9
+    assert newer.bandwidth[route(newer, 0, 7)[0]] == pytest.approx(0.785 * 300e9)
+    assert newer.bandwidth[route(newer, 16, 23)[0]] == pytest.approx(0.812 * 450e9)
+    assert newer.bandwidth[route(newer, 0, 8)[0]] == 25e9
+    assert newer.bandwidth[route(newer, 16, 24)[0]] == 50e9
 
 
 def test_own_links_are_as_fast_as_the_same_written_down() -> None:

@@ -1,5 +1,3 @@
 """Readers that turn files and modules into networks."""
 
 from workloads.importers.torch.module import from_torch
-
-__all__ = ["from_torch"]

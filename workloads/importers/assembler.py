@@ -216,25 +216,12 @@ class Assembler:
 
     def join(self, operation: ModelOperation) -> None:
         """Add, multiply or concatenate; with one path behind it, an operator like any other."""
-        values = [v for v in self.operands(operation) if isinstance(v, Value)]
-        if len({v.behind for v in values} - {None}) < 2:
-            self.other(operation)
-            return
-        extra = self.count(self.operands(operation))
-        dims = self._joined(operation, values)
-        first, *others = (value.tensor for value in values)
-        layer = self.layer(
-            operation,
-            operation.verb,
-            inputs=tuple(value.source for value in values),
-            input=first,
-            others=tuple(others),
-            output=tensor_of(dims),
-            extra=extra,
-        )
-        self.made(operation, layer, dims, layer.name)
+        paths = {v.behind for v in self.operands(operation) if isinstance(v, Value)} - {None}
+        self.other(operation, kind=operation.verb if len(paths) > 1 else "other")
 
-    def other(self, operation: ModelOperation, made: Dims | None = None) -> None:
+    def other(
+        self, operation: ModelOperation, made: Dims | None = None, kind: str = "other"
+    ) -> None:
         """An unweighted operator, counted as memory traffic; ``made`` where its output is known."""
         operands = self.operands(operation)
         values = [v for v in operands if isinstance(v, Value)]
@@ -244,14 +231,15 @@ class Assembler:
         dims = self._joined(operation, values) if made is None else made
         behind = list(dict.fromkeys(v.behind for v in values if v.behind is not None))
         first, *others = (value.tensor for value in values)
+        word = str(operation.attributes.get("operator", operation.verb))
         layer = self.layer(
             operation,
-            "other",
+            kind,
             inputs=tuple(value.source for value in values),
             input=first,
             others=tuple(others),
             output=tensor_of(dims),
-            operator=str(operation.attributes.get("operator", operation.verb)),
+            operator=word if kind == "other" else "",
             extra=extra,
         )
         path = layer.name if len(behind) > 1 else behind[0] if behind else None

@@ -43,9 +43,9 @@ def shape_of(dims: Dims) -> tuple[int, ...]:
     return tuple(size_of(factors) for factors in dims)
 
 
-def count(dims: Sequence[Dim], *roles: Role) -> int:
-    """Product of all factors with one of the roles."""
-    return math.prod(size for factors in dims for size, role in factors if role in roles)
+def count(dims: Sequence[Dim], wanted: Role) -> int:
+    """Product of all factors with a role."""
+    return math.prod(size for factors in dims for size, role in factors if role is wanted)
 
 
 def retag(factors: Dim, role: Role) -> Dim:
@@ -53,10 +53,9 @@ def retag(factors: Dim, role: Role) -> Dim:
     return tuple((size, r if r is Role.SAMPLE else role) for size, r in factors)
 
 
-def area_of(dims: Sequence[Dim], *, copies: bool = False) -> tuple[int, int]:
+def area_of(dims: Sequence[Dim]) -> tuple[int, int]:
     """Height and width: positions by dimension, the third and further ones in the width."""
-    roles = (Role.POSITION, Role.COPY) if copies else (Role.POSITION,)
-    counted = [n for factors in dims if (n := count([factors], *roles)) > 1]
+    counted = [n for factors in dims if (n := count([factors], Role.POSITION)) > 1]
     return (counted[0] if counted else 1), math.prod(counted[1:])
 
 

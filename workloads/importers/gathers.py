@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from workloads.importers.assembler import Assembler, Value
@@ -23,49 +24,34 @@ from workloads.tensors import NetworkError, Tensor
 
 
 def embedding(assembler: Assembler, operation: ModelOperation) -> None:
-    """Rows of a trained table; a gather from anything else is an operator."""
+    """Rows of a trained table; a gather from anything else is an operator.
+
+    Of an ``embedding_bag`` those of a bag are made one: an embedding that writes fewer rows.
+    Ids are (bags, ids of each), or one row of ids with the offsets at which bags begin.
+    """
+    bag = operation.verb == "embedding_bag"
     table, ids = assembler.operand(operation, 0), assembler.computed(operation, 1)
     if not isinstance(table, Constant) or len(table.shape) != 2 or not table.trained:
-        assembler.other(replace(operation, attributes={"operator": "gather"}))
+        attributes = {"operator": operation.verb if bag else "gather"}
+        assembler.other(replace(operation, attributes=attributes))
         return
-    positions = tuple(retag(d, Role.POSITION) for d in ids.dims)
+    positions: Dims = tuple(retag(d, Role.POSITION) for d in ids.dims)
+    read = tensor_of((*positions, ()))
+    if bag:
+        positions = (_bags(assembler, operation, ids),)
+        read = Tensor(1, -(-math.prod(ids.shape) // count(positions, Role.SAMPLE)))
     dims = (*positions, dim(table.shape[1], Role.CHANNEL))
     layer = assembler.weighted(
         operation,
         "embedding",
         table,
         inputs=(ids.source,),
-        input=tensor_of((*positions, ())),
+        input=read,
         output=tensor_of(dims),
         vocabulary=table.shape[0],
     )
     assembler.product(operation, layer, dims)
-
-
-def embedding_bag(assembler: Assembler, operation: ModelOperation) -> None:
-    """Rows of a trained table, those of a bag made one: an embedding that writes fewer rows.
-
-    Ids are (bags, ids of each), or one row of ids with the offsets at which bags begin.
-    """
-    table, ids = assembler.operand(operation, 0), assembler.computed(operation, 1)
-    if not isinstance(table, Constant) or len(table.shape) != 2 or not table.trained:
-        assembler.other(replace(operation, attributes={"operator": "embedding_bag"}))
-        return
-    bags = _bags(assembler, operation, ids)
-    samples = count((bags,), Role.SAMPLE)
-    lookups = -(-size_of(tuple(f for d in ids.dims for f in d)) // samples)
-    dims = (bags, dim(table.shape[1], Role.CHANNEL))
-    layer = assembler.weighted(
-        operation,
-        "embedding",
-        table,
-        inputs=(ids.source,),
-        input=Tensor(1, lookups),
-        output=tensor_of(dims),
-        vocabulary=table.shape[0],
-    )
-    assembler.product(operation, layer, dims)
-    if assembler.operand(operation, 3) is not None:
+    if bag and assembler.operand(operation, 3) is not None:
         assembler.notes.append(f"{operation.name}: the weights of its ids are not counted")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workloads.importers import einsum, gathers, matmuls, sequences, windows
+from workloads.importers import gathers, matmuls, windows
 from workloads.importers.assembler import Assembler
 from workloads.importers.neutral import Constant, Model, ModelOperation
 from workloads.network import Network
@@ -16,14 +16,14 @@ VERBS: dict[str, Callable[[Assembler, ModelOperation], None]] = {
     "avg_pool": windows.pool,
     "mean": windows.mean,
     "matmul": matmuls.matmul,
-    "einsum": einsum.einsum,
+    "einsum": matmuls.einsum,
     "attention": matmuls.attention,
     "experts": matmuls.experts,
     "embedding": gathers.embedding,
-    "embedding_bag": gathers.embedding_bag,
+    "embedding_bag": gathers.embedding,
     "index": gathers.index,
-    "lstm": sequences.cell,
-    "gru": sequences.cell,
+    "lstm": windows.cell,
+    "gru": windows.cell,
     "batch_norm": Assembler.unary,
     "relu": Assembler.unary,
     "softmax": Assembler.unary,

@@ -19,17 +19,3 @@ from workloads.layer_types.base import (
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
-
-__all__ = [
-    "DIMENSIONS",
-    "TYPES",
-    "Dimensions",
-    "Kept",
-    "Layer",
-    "LayerType",
-    "Operand",
-    "Role",
-    "Step",
-    "layer_type",
-    "register",
-]

@@ -48,15 +48,3 @@ LARGE: dict[str, Callable[..., Network]] = {
     name: partial(sized, of) for name, of in SIZES.items() if name not in NETWORKS
 }
 """Further transformers, most of them too large for one accelerator."""
-
-__all__ = [
-    "FURTHER",
-    "HYPAR",
-    "LARGE",
-    "NETWORKS",
-    "SEQUENCES",
-    "SIZES",
-    "ZOO",
-    "Transformer",
-    "transformer",
-]

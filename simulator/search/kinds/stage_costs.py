@@ -163,8 +163,8 @@ class StageCosts:
         source, found = self.first(kind), []
         for other, (_, count) in enumerate(self.array.group.kinds):
             target = self.first(other) + (min(devices, count - 1) if other == kind else 0)
-            links = list(self._wires.route(source, target))
-            slowest = self._wires.bandwidth[links].min() if links else inf
+            crossed = self._wires.loads(source, target) > 0
+            slowest = self._wires.bandwidth[crossed].min(initial=inf)
             latency_s = self._wires.message_latency_s([source], [target])
             found.append(size / slowest + latency_s)
         return np.array(found)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from experiments.cli import main
-from experiments.design.keeping import AT_ONCE, StoredEvaluations
+from experiments.design.judge import AT_ONCE, StoredEvaluations
 from experiments.design.shown import MOST_ROWS, rows, tables
 from experiments.design.space import Design
 from experiments.studies.running.store import Store

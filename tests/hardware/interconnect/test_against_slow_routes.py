@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from hardware import Wires
-from tests.hardware.interconnect.slow_routes import crossings, pairs, route
+from tests.hardware.interconnect.slow_routes import crossings, pairs
+from tests.hardware.interconnect.slow_routes import route as slow_route
+from tests.routes import route
 from tests.wiring import nodes
 
 Case = tuple[str, tuple[int, ...], int, bool]
@@ -34,14 +36,14 @@ def wired(case: Case, **changes: float) -> Wires:
 
 def slow(case: Case, source: int, target: int) -> list[str]:
     kind, shape, count, two_way = case
-    return route(kind, shape, count, source, target, two_way=two_way)
+    return slow_route(kind, shape, count, source, target, two_way=two_way)
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_every_route(case: Case) -> None:
     wires = wired(case)
     for source, target in pairs(wires.cores):
-        assert [wires.names[i] for i in wires.route(source, target)] == slow(case, source, target)
+        assert [wires.names[i] for i in route(wires, source, target)] == slow(case, source, target)
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)

@@ -7,6 +7,7 @@ import pytest
 
 from hardware import Wires, load_array
 from hardware.interconnect.cables import Cables
+from tests.routes import route
 
 SQUARE = Cables([(0, 1), (1, 2), (1, 2), (2, 3)], 4, 2, 10.0, 1.0, lambda i: f"n{i}")
 """A line of four nodes, twice; the middle two have two cables."""
@@ -44,7 +45,7 @@ def test_the_mesh_of_a_dgx_1() -> None:
     assert np.bincount(source).tolist() == [6] * 8
     assert len(fabric.links[0, 3]) == len(fabric.links[0, 4]) == 2
     assert wires.injection_bytes_per_s(range(4), range(4, 8)) == pytest.approx(6 * 0.9 * 25e9)
-    assert len(wires.route(0, 5)) == 2
+    assert len(route(wires, 0, 5)) == 2
 
 
 def test_copies_of_a_node_are_alike_and_its_gpus_are_not() -> None:

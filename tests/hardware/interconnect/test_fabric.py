@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware.interconnect.fabric import Memory, cut
+from tests.routes import route_on
 
 
 @given(
@@ -28,7 +29,7 @@ MEMORY = Memory(np.array([4e9, 8e9]), lambda chip: f"chip{chip}")
 
 
 def test_a_memory_is_written_and_read() -> None:
-    assert MEMORY.route(0, 0) == [0, 0]
+    assert route_on(MEMORY, 0, 0) == [0, 0]
     assert MEMORY.loads(np.array([0, 1]), np.array([0, 1]), np.array([2.0, 3.0])).tolist() == [4, 6]
     assert MEMORY.latencies(np.array([0, 1]), np.array([0, 1])).tolist() == [0, 0]
     assert MEMORY.names() == ["hbm chip0", "hbm chip1"]

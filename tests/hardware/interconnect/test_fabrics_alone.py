@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hardware.interconnect.one_hop import Bus, FullyConnected, Switch
 from hardware.interconnect.tree import Subtrees, Tree
 from tests.hardware.interconnect.slow_routes import subtrees
+from tests.routes import route_on
 
 PORTS = np.array([1e9, 2e9, 4e9, 3e9])
 LATENCY_S = np.array([1e-6, 2e-6, 0.0, 5e-6])
@@ -47,7 +48,7 @@ def test_a_full_connection_is_as_fast_as_the_slower_end() -> None:
     full = FullyConnected(PORTS, LATENCY_S, label)
     for link, name in enumerate(full.names()):
         a, b = (int(word[1:]) for word in name.split(" to "))
-        assert full.route(a, b) == [link]
+        assert route_on(full, a, b) == [link]
         assert full.bandwidth[link] == min(PORTS[a], PORTS[b])
         assert full.latency_s[link] == LATENCY_S[a]
     assert len(full.names()) == 12
@@ -70,7 +71,7 @@ def test_a_bus_is_shared_by_all_splits_of_a_level_and_both_ways(half: int, level
     assert bus.injection(range(half), range(half, 2 * half)) == pytest.approx(8e9 / streams)
     assert bus.loads(np.array([0]), np.array([1]), np.array([3.0])).tolist() == [3.0]
     assert bus.latencies(np.array([0, 1]), np.array([1, 0])).tolist() == [1e-6, 1e-6]
-    assert (bus.route(0, count - 1), bus.names()) == ([0], ["bus"])
+    assert (route_on(bus, 0, count - 1), bus.names()) == ([0], ["bus"])
 
 
 @given(st.integers(2, 17), st.sampled_from([1.0, 1.5, 2.0, 4.0]))
@@ -97,5 +98,5 @@ def test_a_trees_latency_is_on_the_way_up_from_the_node_itself() -> None:
     levels = [Subtrees(np.array([0, 2]), np.array([2, 2])), Subtrees(np.arange(4), np.ones(4, int))]
     found = Tree(PORTS, LATENCY_S, 2.0, levels, label)
     for source, target in itertools.permutations(range(4), 2):
-        assert found.latency_s[found.route(source, target)].sum() == LATENCY_S[source]
+        assert found.latency_s[route_on(found, source, target)].sum() == LATENCY_S[source]
         assert found.latencies(np.array([source]), np.array([target])) == LATENCY_S[source]

@@ -13,6 +13,7 @@ from hardware import Array, Group, Topology, Wires, load_array
 from hardware.topology import Tier
 from tests.hardware.conftest import Write
 from tests.hardware.specs import TIERS
+from tests.routes import route
 from tests.wiring import device
 
 KINDS = ("switch", "ring", "mesh", "torus", "fully_connected")
@@ -54,8 +55,8 @@ def test_a_message_takes_the_innermost_tier_that_joins_its_ends(
         below *= levels[number].members
         number += 1
     tier = levels[number]
-    names = [w.names[link] for link in w.route(source, target)]
-    assert {float(w.bandwidth[link]) for link in w.route(source, target)[:1]} == {tier.bytes_per_s}
+    names = [w.names[link] for link in route(w, source, target)]
+    assert {float(w.bandwidth[link]) for link in route(w, source, target)[:1]} == {tier.bytes_per_s}
     if tier.kind == "switch":
         ports = [n // below * tier.rails + n % below * tier.rails // below for n in (a, b)]
         name = "board" if number == 0 else f"tier {number} port"
@@ -64,7 +65,7 @@ def test_a_message_takes_the_innermost_tier_that_joins_its_ends(
             wanted.insert(1, f"{name}s' switch {a // (below * tier.members)}")
         assert names == wanted
     counted = np.zeros(len(w.bandwidth))
-    np.add.at(counted, list(w.route(source, target)), 1)
+    np.add.at(counted, list(route(w, source, target)), 1)
     assert w.loads(source, target).tolist() == counted.tolist()
 
 

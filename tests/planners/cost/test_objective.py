@@ -26,7 +26,7 @@ def test_time_prices_a_half_by_its_peak_and_its_link() -> None:
 
 def test_elements_cost_their_bytes() -> None:
     group = load_array("hypar-16").group
-    assert group.arithmetic == Arithmetic.of(4.0, fused=True)
+    assert group.arithmetic == Arithmetic(4.0, fused=True)
     assert TIME.prices(Half(group, 8e9)).per_element == 4 / 8e9
 
 

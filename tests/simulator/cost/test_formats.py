@@ -136,7 +136,7 @@ def test_memory_is_maps_gradients_and_state_each_in_its_format(
 def test_a_peak_of_twice_as_wide_numbers_is_twice_as_high(name: str) -> None:
     ops = operators(load_network(name))
     narrow, wide = (
-        memory_use(ops, shards(ops, 4), cored(number_bytes(Arithmetic.of(width))))
+        memory_use(ops, shards(ops, 4), cored(number_bytes(Arithmetic(width))))
         for width in (4.0, 8.0)
     )
     assert wide.series == tuple(2 * size for size in narrow.series)
@@ -207,11 +207,11 @@ def test_a_format_with_a_faster_peak_shortens_what_computing_bounds() -> None:
 
 def test_a_device_of_ones_own_has_the_formats_it_says() -> None:
     """Without a spec file: nothing is a mixture unless it is said to be one."""
-    wide = Device("wide", 1, 1, 1e12, 1e9, 1e9, 1e9, arithmetic=Arithmetic.of(4.0))
-    mixed = replace(wide, arithmetic=Arithmetic.of(4.0, activation_bytes=2.0))
+    wide = Device("wide", 1, 1, 1e12, 1e9, 1e9, 1e9, arithmetic=Arithmetic(4.0))
+    mixed = replace(wide, arithmetic=Arithmetic(4.0, activation_bytes=2.0))
     assert core_of(wide).bytes == NumberBytes(4, 4, 4, 28, 8)
     assert core_of(mixed).bytes == NumberBytes(2, 4, 4, 28, 8)
-    assert core_of(replace(wide, arithmetic=Arithmetic.of())).bytes == BYTES
+    assert core_of(replace(wide, arithmetic=Arithmetic())).bytes == BYTES
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -41,7 +41,7 @@ def test_each_class_by_itself() -> None:
     b, s, h, a, vocab = 2, 16, 32, 4, 50
     of = Transformer("g", 1, h, a, vocab, seq=s, dropout=True, compiled=False)
     found = operators(transformer(of))
-    adam = Arithmetic.of(2.0, gradient_bytes=4.0, master_bytes=4.0, moment_bytes=(4.0, 4.0))
+    adam = Arithmetic(2.0, gradient_bytes=4.0, master_bytes=4.0, moment_bytes=(4.0, 4.0))
     device = Device("gpu", 1, 1, 1e14, 8e10, 2e12, 1e9, roofline=Roofline(), arithmetic=adam)
     use = memory_use(found, shards(found, b), core_of(device))
     parameters = 12 * h * h + 13 * h + (vocab + s) * h + 2 * h

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hardware import Wires
 from simulator.engine.interconnect import Interconnect, fair_rates
 from simulator.engine.jobs import Job, Load
+from tests.routes import route
 from tests.simulator.slow_network import PS, Transfer, fair, finish_times
 from tests.wiring import wires
 
@@ -52,14 +53,14 @@ def traffic(draw: st.DrawFn, most: int = 7) -> tuple[Wires, list[Transfer]]:
     transfers = []
     for _ in range(draw(st.integers(1, most))):
         a, b = draw(core), draw(core)
-        route = w.route(a, b)
-        if not route:
+        links = route(w, a, b)
+        if not links:
             continue
         transfers.append(
             Transfer(
                 arrival=draw(st.sampled_from((0, 0, 1000, 10**6, 10**6 + 1))),
                 flow_bytes=draw(st.integers(1, 10**6)),
-                crosses={link: Fraction(route.count(link)) for link in route},
+                crosses={link: Fraction(links.count(link)) for link in links},
                 latency=draw(st.sampled_from((0, 0, 7, 500_000))),
             )
         )

@@ -71,9 +71,9 @@ def test_what_the_optimizer_keeps_never_travels() -> None:
     """The master copy and any number of moments stay where they are; 8 B gradients do not."""
     network, plan, array = two_cores(I, I)
     plain = sent(simulate(network, plan, array, DEPLOYED))
-    kept = Arithmetic.of(2.0, master_bytes=8.0, moment_bytes=(8.0, 8.0))
+    kept = Arithmetic(2.0, master_bytes=8.0, moment_bytes=(8.0, 8.0))
     assert sent(simulate(network, plan, with_arithmetic(array, kept), DEPLOYED)) == plain
-    wide = Arithmetic.of(2.0, gradient_bytes=8.0)
+    wide = Arithmetic(2.0, gradient_bytes=8.0)
     assert sent(simulate(network, plan, with_arithmetic(array, wide), DEPLOYED)) != plain
 
 
@@ -98,7 +98,7 @@ def test_exchanges_by_hand(width: float) -> None:
 
     def of(*types: PartitionType) -> Sent:
         network, plan, array = two_cores(*types)
-        timeline = simulate(network, plan, with_arithmetic(array, Arithmetic.of(width)), DEPLOYED)
+        timeline = simulate(network, plan, with_arithmetic(array, Arithmetic(width)), DEPLOYED)
         return sent(timeline)
 
     data_parallel = of(I, I)
@@ -126,7 +126,7 @@ def test_tied_weights_travel_back_as_weights(weight: float, gradient: float) -> 
     _, plan, array = two_cores(II, II)
     names = tuple(node.name for node in partition_graph(network))
     plan = replace(plan, network=network.name, batch=64, nodes=names)
-    arithmetic = Arithmetic.of(2.0, weight_bytes=weight, gradient_bytes=gradient)
+    arithmetic = Arithmetic(2.0, weight_bytes=weight, gradient_bytes=gradient)
     found = sent(simulate(network, plan, with_arithmetic(array, arithmetic), DEPLOYED))
     crossing = 1000 * 64 / 2
     assert found[Phase.GRADIENT, Kind.BOUNDARY] == pytest.approx(gradient * crossing)

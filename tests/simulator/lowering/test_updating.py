@@ -26,7 +26,7 @@ EXACT = Execution("deployed", whole_shards=False)
 SHARDED, REPLICATED = Update.SHARDED, Update.REPLICATED
 SIDE = 48
 """Divided by four twice."""
-ARITHMETIC = Arithmetic.of(2.0)
+ARITHMETIC = Arithmetic(2.0)
 EACH = number_bytes(ARITHMETIC)
 Elements = frozenset[tuple[int, int]]
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from workloads.importers.neutral import Constant, ModelOperation, Shape
-
-
-class Tensors(Protocol):
-    """What a translation may read and add to."""
-
-    constants: dict[str, Constant]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +21,8 @@ class Call:
     module: str
     outputs: Mapping[str, Shape]
     name: str
-    tensors: Tensors
+    constants: dict[str, Constant]
+    """Those so far: a translation may add to them."""
 
     def arg(self, at: int, key: str, default: Any = None) -> Any:
         """An argument by place or by name."""

@@ -67,7 +67,8 @@ class Reader:
         if not outputs:
             return
         try:
-            self.operations += operators.translate(node, outputs, self.module(node), self)
+            module, constants = self.module(node), self.constants
+            self.operations += operators.translate(node, outputs, module, constants)
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             problem = f"{type(error).__name__}: {error}"[:300]
             raise NetworkError(

@@ -9,22 +9,23 @@ from typing import Any
 import torch
 
 from workloads.importers.neutral import Constant, ModelOperation, Shape
-from workloads.importers.torch.calls import Call, Tensors, tensor_name
-from workloads.importers.torch.cells import cell
+from workloads.importers.torch.calls import Call, tensor_name
 
 _VIEWS = """
     view reshape flatten unflatten squeeze unsqueeze contiguous clone detach alias to _to_copy
     type_as float half bfloat16 lift_fresh_copy _unsafe_view view_as
     reshape_as
 """
-_SLICES = "slice narrow split split_with_sizes chunk"
 _CONSTANTS = """
     zeros ones full empty arange zeros_like ones_like full_like empty_like new_zeros new_ones
     new_full new_empty scalar_tensor rand randn lift_fresh eye linspace
 """
 REDUCTIONS = "sum nansum prod amax amin max min argmax argmin any all logsumexp median"
-VIEWS = frozenset(_VIEWS.split())
-SLICES = frozenset(_SLICES.split())
+VIEWS = {
+    **dict.fromkeys(_VIEWS.split(), "reshape"),
+    **dict.fromkeys(("slice", "narrow", "split", "split_with_sizes", "chunk"), "slice"),
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), "expand"),
+}
 CONSTANTS = frozenset(_CONSTANTS.split())
 SIMPLE = {
     "batch_norm": "batch_norm",
@@ -43,7 +44,7 @@ HIDDEN_PRODUCTS = frozenset(
 
 
 def translate(
-    node: torch.fx.Node, outputs: Mapping[str, Shape], module: str, tensors: Tensors
+    node: torch.fx.Node, outputs: Mapping[str, Shape], module: str, constants: dict[str, Constant]
 ) -> list[ModelOperation]:
     """The operations of one node; one that is not understood is noted and kept."""
     if node.target is operator.getitem:
@@ -52,22 +53,20 @@ def translate(
     kind = getattr(packet, "__name__", str(node.target))
     kind = kind.removesuffix("_") if not kind.startswith("_") else kind
     name = f"{module}.{node.name}" if module else node.name
-    call = Call(node, kind, module, outputs, name, tensors)
+    call = Call(node, kind, module, outputs, name, constants)
     if kind in CONSTANTS:
-        tensors.constants.update({key: Constant(shape) for key, shape in outputs.items()})
+        constants.update({key: Constant(shape) for key, shape in outputs.items()})
         return []
     if kind in TRANSLATED:
         found = TRANSLATED[kind](call)
         return found if isinstance(found, list) else [found]
     if kind in VIEWS:
-        return [call.operation("reshape", node.args[0])]
-    if kind in SLICES:
-        return [call.operation("slice", node.args[0])]
+        return [call.operation(VIEWS[kind], node.args[0])]
     inputs, note = call.all_inputs(), {}
     if getattr(node.target, "namespace", "") != "aten" or kind in HIDDEN_PRODUCTS:
         note = {"note": f"{node.target} is not understood"}
     if not inputs:
-        tensors.constants.update({key: Constant(shape) for key, shape in outputs.items()})
+        constants.update({key: Constant(shape) for key, shape in outputs.items()})
         return []
     return [
         ModelOperation(name, SIMPLE.get(kind, "other"), inputs, outputs, {"operator": kind, **note})
@@ -133,9 +132,7 @@ def _reduction(call: Call) -> ModelOperation:
     """A sum, a maximum or the like over some axes; of two tensors an operator like any other."""
     axes = call.arg(1, "dim")
     if isinstance(axes, torch.fx.Node):
-        return ModelOperation(
-            call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind}
-        )
+        return _operator(call)
     if axes is None or axes == []:
         axes = range(len(call.shape(0)))
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
@@ -155,7 +152,7 @@ def _linear(call: Call) -> ModelOperation:
 def _addmm(call: Call) -> list[ModelOperation]:
     """Bias + a @ b; a computed bias is an addition of its own."""
     bias, left, right = call.node.args[:3]
-    if tensor_name(bias) in call.tensors.constants:
+    if tensor_name(bias) in call.constants:
         return [call.operation("matmul", left, right, bias)]
     shape, inner = next(iter(call.outputs.values())), f"{call.name}.product"
     names = tuple(tensor_name(value) for value in (left, right))
@@ -199,10 +196,6 @@ def _unbind(call: Call) -> list[ModelOperation]:
         ModelOperation(name, "select", (source,), {name: shape}, {"axis": axis})
         for name, shape in call.outputs.items()
     ]
-
-
-def _expand(call: Call) -> ModelOperation:
-    return call.operation("expand", call.node.args[0])
 
 
 def _concat(call: Call) -> ModelOperation:
@@ -251,10 +244,56 @@ def _dropout(call: Call) -> ModelOperation:
     return call.operation("other" if training else "reshape", call.node.args[0], operator="dropout")
 
 
-def _norm(call: Call) -> ModelOperation:
+def _operator(call: Call) -> ModelOperation:
+    """An operator of all its tensors, whose name says enough."""
     return ModelOperation(
         call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind}
     )
+
+
+def _not_understood(call: Call) -> ModelOperation:
+    note = f"{call.node.target} with a projection is not understood"
+    attributes = {"operator": call.kind, "note": note}
+    return ModelOperation(call.name, "other", call.all_inputs(), call.outputs, attributes)
+
+
+def _cell(call: Call) -> list[ModelOperation]:
+    """A stack of recurrent layers as one operation for each."""
+    args = list(call.node.args)
+    states, weights, biased, layers = args[1], args[2], args[3], args[4]
+    both, first = args[7], args[8]
+    states = states if isinstance(states, (tuple, list)) else [states]
+    directions = 2 if both else 1
+    names = list(call.outputs)
+    per = len(weights) // (layers * directions)
+    if per > (4 if biased else 2):  # a projection of the state: a third matrix in every layer
+        return [_not_understood(call)]
+    shape = call.outputs[names[0]]
+    hidden = shape[-1] // directions
+    source, found = tensor_name(args[0]), []
+    for layer in range(layers):
+        last = layer == layers - 1
+        own = weights[layer * per * directions : (layer + 1) * per * directions]
+        inner = f"{call.name}.layer{layer}"
+        outputs = dict(call.outputs) if last else {inner: shape}
+        reads = (source, *map(tensor_name, own), *map(tensor_name, states if not layer else []))
+        found.append(
+            ModelOperation(
+                inner if layers > 1 else call.name,
+                call.kind,
+                reads,
+                outputs,
+                {
+                    "hidden": hidden,
+                    "directions": directions,
+                    "biased": bool(biased),
+                    "batch_axis": 0 if first else 1,
+                    "split": False,
+                },
+            )
+        )
+        source = inner
+    return found
 
 
 TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] = {
@@ -274,7 +313,6 @@ TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] =
     **dict.fromkeys(("transpose", "permute", "t", "mT", "numpy_T"), _transpose),
     "select": _select,
     "unbind": _unbind,
-    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
     **dict.fromkeys(("cat", "concat"), _concat),
     "stack": _stack,
     "embedding": _embedding,
@@ -283,6 +321,6 @@ TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] =
     **dict.fromkeys(REDUCTIONS.split(), _reduction),
     **dict.fromkeys(("_grouped_mm", "grouped_mm", "grouped_mm_fallback"), _experts),
     "dropout": _dropout,
-    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "instance_norm"), _norm),
-    **dict.fromkeys(("lstm", "gru"), cell),
+    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "instance_norm"), _operator),
+    **dict.fromkeys(("lstm", "gru"), _cell),
 }
