@@ -16,9 +16,10 @@ from experiments.commands.arguments import (
     add_output,
     changed,
 )
-from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of, planners_of
+from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of
 from experiments.explain.traced import traced
 from experiments.face.collective import COLLECTIVES, collective, parse_bytes
+from experiments.face.inputs import planners_of
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable
 from experiments.pictures import lanes
@@ -30,7 +31,7 @@ from experiments.studies.case import Planned
 from experiments.studies.runs.run import run_of
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import metrics_of
-from planners import AXES, Plan
+from planners import AXES, Plan, Planner
 
 
 def configure_simulate(commands: Any) -> None:
@@ -129,13 +130,13 @@ def _run_traced(args: argparse.Namespace) -> int:
     return 0
 
 
-def _compared(args: argparse.Namespace) -> dict[str, str | Planned]:
+def _compared(args: argparse.Namespace) -> dict[str, str | Planner]:
     """What is compared, by name: planners, then plans, by their files where names are taken."""
-    found: dict[str, str | Planned] = {}
+    found: dict[str, str | Planner] = {}
     if not args.planners and not args.plan:
         raise UsageError("compare needs two planners, as --planners owt,accpar; or two --plan FILE")
     if args.planners:
-        found |= {name: name for name in planners_of(args)}
+        found |= {str(one): one for one in planners_of(args.planners, vars(args))}
     for file in args.plan:
         plan = Plan.read(file)
         name = file if plan.planner in found else plan.planner

@@ -144,12 +144,11 @@ def cases_of(
     options: StepOptions,
     *,
     folded: bool = True,
-    transforms: Sequence[str] = (),
 ) -> list[Case]:
     """A step under each planner; raises what its parts raise, UsageError for one too large."""
     chosen = [planner_of(planner, options) for planner in planners]
     asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
-    resolved = network_of(network, [*transforms, *transforms_of(options)], asked.array)
+    resolved = network_of(network, transforms_of(options), asked.array)
     cases = [replace(asked, folded=folded).case(resolved, planner) for planner in chosen]
     check_memory(cases, options.get("max_memory"))
     return cases
@@ -212,7 +211,6 @@ def study_of(
     options: StudyOptions,
     *,
     folded: bool = True,
-    transforms: Sequence[str] = (),
     first: Sequence[str] = (),
 ) -> Study:
     """Many steps, of planners ``first`` too; raises what their parts raise."""
@@ -220,5 +218,5 @@ def study_of(
     asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
     metrics = options.get("metrics", "time")
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
-    found = networks_of(networks, [*transforms, *transforms_of(options)], asked.array)
+    found = networks_of(networks, transforms_of(options), asked.array)
     return Study(tuple(found), tuple(chosen), replace(asked, folded=folded), shown, options)
