@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from experiments.face.forms import (
     ArrayOptions,
@@ -33,6 +33,7 @@ from experiments.notices import tell
 from experiments.output import hearing
 from experiments.studies import options as vary
 from experiments.studies.case import Case, Planned
+from experiments.studies.comparison import Conditions as Common
 from experiments.studies.options import check_axes
 from experiments.studies.running.estimate import check_memory, limit_of
 from experiments.studies.running.runner import Runner
@@ -47,15 +48,6 @@ if TYPE_CHECKING:
     from experiments.face.forms import StoreLike
 
 BATCH = 512
-
-
-class Common(TypedDict):
-    """Fields of a case that a whole study shares."""
-
-    objective: str
-    communication: str
-    execution: Execution
-    folded: bool
 
 
 @dataclass(frozen=True, slots=True)
