@@ -7,7 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from experiments.commands.arguments import PLANNER, STEP, add, add_network, add_output, changed
+from experiments.commands.arguments import (
+    PLANNER,
+    STEP,
+    Parser,
+    add,
+    add_network,
+    add_output,
+    changed,
+)
 from experiments.commands.resolve import cases_of, planner_of
 from experiments.notices import tell
 from experiments.options import OPTIONS as TABLE
@@ -27,18 +35,15 @@ OF_NETWORKS = ("model.layers", "planner.levels")
 PROFILE = tuple(option.key for option in PIPEDREAM)
 
 
-def configure(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("plan")
+def configure_plan(parser: Parser) -> None:
+    """Add its arguments."""
     add_network(parser, optional=True)
     add(parser, *STEP, *PLANNER, "plot", *OF_NETWORKS, *PROFILE, hide=(*PROFILE, "memory_reserve"))
     add_output(parser)
-    parser.set_defaults(run=run)
 
 
-def configure_pipedream(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("pipedream")
+def configure_pipedream(parser: Parser) -> None:
+    """Add its arguments."""
     parser.add_argument(
         "profile", metavar="PROFILE", help="graph.txt of PipeDream, or JSON of max-load or Phaze"
     )
@@ -53,13 +58,13 @@ def configure_pipedream(commands: Any) -> None:
         hide=("recompute", "optimizer"),
     )
     add_output(parser)
-    parser.set_defaults(run=run_profile, set=[])
+    parser.set_defaults(set=[])
 
 
-def run(args: argparse.Namespace) -> int:
+def run_plan(args: argparse.Namespace) -> int:
     """Plan every network asked for, or a profile, then deliver."""
     if args.profile is not None:
-        return run_profile(args)
+        return run_pipedream(args)
     check_no_profile(args)
     if args.plot and len(args.layers or []) > 1:
         raise UsageError("--plot draws one plan; give --layers one file")
@@ -182,7 +187,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"--activation-ratio {ratio}: must be within 1e-6...1e6; 1 is as they are")
 
 
-def run_profile(args: argparse.Namespace) -> int:
+def run_pipedream(args: argparse.Namespace) -> int:
     """Plan a profile and deliver; what a plan leaves out goes to stderr where no table says it."""
     _check(args)
     check_outputs(args)
