@@ -176,7 +176,9 @@ def records(table: pandas.DataFrame) -> list[dict[str, Any]]:
 
 def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     axes = [axis.title for axis in grid.axes]
-    common = [key for key in ("array", "execution") if key not in axes and _is_one(cases, key)]
+    common = [
+        key for key in ("array", "execution") if key not in axes and cases[key].nunique() == 1
+    ]
     apart = [] if {"execution"} & {*axes, *common} else ["execution"]
     columns = ["network", "planner", *axes, *apart, "iteration_s", "speedup"]
     columns += [column for column in MEASURES.values() if column in cases]
@@ -198,10 +200,6 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     ]
     words = [str(cases[key].iloc[0]) for key in common]
     return table(", ".join([*words, f"{len(cases)} case{'s' * (len(cases) > 1)}"]), rows)
-
-
-def _is_one(cases: pandas.DataFrame, key: str) -> bool:
-    return bool(cases[key].nunique() == 1)
 
 
 def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
