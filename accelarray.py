@@ -38,9 +38,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from experiments.collective import CollectiveResult
+    from experiments.collective import CollectiveResult, collective
     from experiments.explain.traced import TraceDifferenceResult
-    from experiments.face.collective import collective
     from experiments.face.designing import DesignResult, design
     from experiments.face.fitting import FitResult, fit
     from experiments.face.forms import ArrayLike, Changes, NetworkLike

@@ -21,51 +21,39 @@ from experiments.results.formats import settle
 
 DAILY = {
     "one training step": {
-        "simulate": ("steps.configure_simulate", "time, memory and communication of a step"),
-        "plan": ("plan.configure", "how a planner splits a network over the array"),
-        "explain": (
-            "steps.configure_explain",
-            "why a step takes as long as it does, and what helps",
-        ),
-        "timeline": ("steps.configure_timeline", "what each device and link does when, as a file"),
+        "simulate": ("steps", "time, memory and communication of a step"),
+        "plan": ("plan", "how a planner splits a network over the array"),
+        "explain": ("steps", "why a step takes as long as it does, and what helps"),
+        "timeline": ("steps", "what each device and link does when, as a file"),
     },
     "many steps": {
-        "fit": (
-            "studies.configure_fit",
-            "the axes of parallelism that fit in memory, fastest first",
-        ),
-        "sweep": (
-            "studies.configure_sweep",
-            "a grid over values of the array, the batch, the plan",
-        ),
+        "fit": ("studies", "the axes of parallelism that fit in memory, fastest first"),
+        "sweep": ("studies", "a grid over values of the array, the batch, the plan"),
     },
     "hardware": {
-        "collective": ("steps.configure_collective", "time of one collective on an array"),
-        "design": ("design.configure", "search for the compute units of a chip"),
+        "collective": ("steps", "time of one collective on an array"),
+        "design": ("design", "search for the compute units of a chip"),
     },
     "catalog": {
-        "list": (
-            "catalog.configure_catalog",
-            "networks, planners, methods, arrays, devices, stacks, options",
-        ),
-        "show": ("catalog.configure_catalog", "a network, a device, an array or a stack in full"),
+        "list": ("catalog", "networks, planners, methods, arrays, devices, stacks, options"),
+        "show": ("catalog", "a network, a device, an array or a stack in full"),
     },
 }
-"""Commands of daily use, as ``--help`` groups them: the function that adds each to the parser (a
-module of ``experiments.commands`` and its name), and a line about it."""
+"""Commands of daily use, as ``--help`` groups them: the module of ``experiments.commands`` that has
+``configure_NAME``, which adds arguments, and ``run_NAME``; and a line about it."""
 PAPERS = {
-    "speedup": ("studies.configure_speedup", "speedups of planners over data parallelism"),
-    "compare": ("steps.configure_compare", "two planners' steps, and where they differ"),
-    "train": ("train.configure", "training methods with slow workers, such as Prague and Hop"),
-    "pipedream": ("plan.configure_pipedream", "stages from a PipeDream, max-load or Phaze profile"),
-    "reproduce": ("reproduce.configure", "the figures of a paper, ours beside theirs"),
-    "report": ("studies.configure_report", "one HTML page: speedups, plans, a timeline, sources"),
-    "results": ("catalog.configure_results", "list, export or delete results of a --store file"),
-    "validate": ("validate.configure_validate", "predictions beside measured machines"),
-    "calibrate": ("validate.configure_calibrate", "fit a software stack to measured steps"),
+    "speedup": ("studies", "speedups of planners over data parallelism"),
+    "compare": ("steps", "two planners' steps, and where they differ"),
+    "train": ("train", "training methods with slow workers, such as Prague and Hop"),
+    "pipedream": ("plan", "stages from a PipeDream, max-load or Phaze profile"),
+    "reproduce": ("reproduce", "the figures of a paper, ours beside theirs"),
+    "report": ("studies", "one HTML page: speedups, plans, a timeline, sources"),
+    "results": ("catalog", "list, export or delete results of a --store file"),
+    "validate": ("validate", "predictions beside measured machines"),
+    "calibrate": ("validate", "fit a software stack to measured steps"),
 }
 """Commands of studies of papers: ``accelarray papers NAME``, and ``accelarray NAME`` too."""
-FILES = {"read": ("read.configure", "what another tool's file says, as a file for --config")}
+FILES = {"read": ("read", "what another tool's file says, as a file for --config")}
 """Further commands, which ``--help`` names in a line of their own."""
 COMMANDS = {name: one for group in DAILY.values() for name, one in group.items()} | FILES | PAPERS
 
@@ -96,11 +84,11 @@ def _parsers(typed: str | None = None) -> tuple[Parser, dict[str, Parser]]:
         for name in COMMANDS:
             commands.add_parser(name)
         return top, {}
-    wanted = [COMMANDS[typed]] if typed else COMMANDS.values()
-    for where in dict.fromkeys(where for where, _ in wanted):
-        module, _, configure = where.partition(".")
-        getattr(import_module(f"experiments.commands.{module}"), configure)(commands)
-    for name, one in commands.choices.items():
+    for name in [typed] if typed else COMMANDS:
+        home = import_module(f"experiments.commands.{COMMANDS[name][0]}")
+        one = commands.add_parser(name)
+        one.set_defaults(run=getattr(home, f"run_{name}"))
+        getattr(home, f"configure_{name}")(one)
         _finish(name, one)
     return top, commands.choices
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from experiments.output import UsageError, pairs_table, table_of
+from experiments.face.asked import changed
+from experiments.face.forms import explicit
+from experiments.face.inputs import array_of
+from experiments.output import UsageError, hearing, pairs_table, table_of
 from experiments.pictures.figures import finish, panels
 from experiments.pictures.palette import SERIES
 from experiments.results.formats import flat
 from experiments.results.result import Answer
 from experiments.terms import change, duration
-from hardware import Array, Wires, format_quantity
+from hardware import Wires, format_quantity, in_bytes, parse_quantity
 from simulator import closed_form, moved_bytes, offer, offers, run_alone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
+    from experiments.face.forms import ArrayLike, ArrayOptions, Changes, Progress
     from simulator import Offer
 
+COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 SHOWN_LINKS = 8
 MOST_MESSAGES = 1 << 24
 SIZES = [float(1 << power) for power in range(10, 35, 2)]
@@ -41,31 +45,49 @@ class CollectiveResult(Answer):
         return f"{self.data['collective']}, {self.data['array']}: {duration(self.time_s)}"
 
 
+@explicit(
+    collective='"all-reduce", "reduce-scatter", "all-gather", "all-to-all" or "broadcast"',
+)
 def collective(
-    array: Array,
-    name: str,
-    size_bytes: float,
+    collective: str,
+    bytes: str | float,  # noqa: A002  (the command's --bytes)
+    array: ArrayLike = "accpar-mixed",
+    *,
     algorithm: str = "auto",
-    progress: Callable[[str], None] = lambda done: None,
+    set: Changes = (),  # noqa: A002
+    progress: Progress | None = None,
+    **options: Unpack[ArrayOptions],
 ) -> CollectiveResult:
-    """Run a collective of ``size_bytes`` (the full tensor) over all nodes of an array.
+    """Simulate one collective over all nodes of an array.
 
-    Raises UsageError for one of too many messages, CollectiveError for an algorithm that does
-    not apply.
+    Raises CollectiveError, SpecError or UsageError.
     """
-    wires = Wires(array)
-    _check_size(name, algorithm, len(wires.nodes))
-    progress("choosing messages")
-    found = offer(wires, name, wires.nodes, size_bytes, algorithm)
-    progress("running")
-    data = _data(wires, name, size_bytes, found)
-    progress("")
+    size_bytes = parse_bytes(bytes if isinstance(bytes, str) else f"{float(bytes)!r} B")
+    if collective not in COLLECTIVES:
+        raise UsageError(f"collective {collective!r}: one of {', '.join(COLLECTIVES)}")
+    place = array_of(array, changed(set, options))
+    with hearing(progress, 3) as done:
+        wires = Wires(place)
+        _check_size(collective, algorithm, len(wires.nodes))
+        done("choosing messages")
+        found = offer(wires, collective, wires.nodes, size_bytes, algorithm)
+        done("running")
+        data = _data(wires, collective, size_bytes, found)
+        done("")
     return CollectiveResult(
         data,
         lambda: [flat(data)],
         lambda: _tables(data, wires),
-        picture=lambda: plot_bandwidth(wires, name, size_bytes),
+        picture=lambda: plot_bandwidth(wires, collective, size_bytes),
     )
+
+
+def parse_bytes(text: str) -> float:
+    """``100000000`` or ``100 MB``; raises UsageError."""
+    try:
+        return parse_quantity(in_bytes(text), "B")
+    except ValueError as error:
+        raise UsageError(f"--bytes {text!r}: {error}, or a whole number of bytes") from None
 
 
 def _check_size(name: str, algorithm: str, nodes: int) -> None:

@@ -21,57 +21,40 @@ AXES = {
 }
 """Axes of parallelism, and how other tools call their sizes; all are parts of ``--parallel``."""
 FLAGS = {
-    "micro_batch_size": "--micro-batch {}",
-    "mbs": "--micro-batch {}",
-    "train_micro_batch_size_per_gpu": "--micro-batch {}",
-    "parallelism.pipeline_parallel_microbatch_size": "--micro-batch {}",
-    "global_batch_size": "--batch {}",
-    "gbs": "--batch {}",
-    "bs": "--batch {}",
-    "batch_size": "--batch {}",
-    "train_batch_size": "--batch {}",
-    "training.global_batch_size": "--batch {}",
-    "local_batch_size": "--batch with {} x dp samples, the global batch",
-    "training.local_batch_size": "--batch with {} x dp samples, the global batch",
-    "seq_len": "the sequence length with the network, as llama3-8b:seq={}",
-    "seq_length": "the sequence length with the network, as llama3-8b:seq={}",
-    "training.seq_len": "the sequence length with the network, as llama3-8b:seq={}",
-    "num_layers_per_virtual_pipeline_stage": "--parallel with vp=V, where V is the layers of a "
-    "pipeline stage divided by {}",
-    "recompute_granularity": "--recompute {}",
-    "recompute_activations": "--recompute selective",
-    "activation_checkpoint.mode": "--recompute {}",
-    "checkpoint_activations": "--recompute full",
-    "use_distributed_optimizer": "--zero 1",
-    "zero_stage": "--zero {}",
-    "fsdp": "--zero 3",
-    "parallelism.data_parallel_shard_degree": "--zero 3 and --parallel with dp={}",
-    "parallelism.pipeline_parallel_schedule": "--schedule {}",
-    "pipeline_schedule": "--schedule {}",
-    "bf16": "--precision bf16",
-    "fp16": "--precision fp16",
-    "fp8": "--precision fp8",
-    "fp8_format": "--precision fp8",
-    "use_flash_attn": "--attention fused",
-    "flash_attention": "--attention fused",
-    "moe_router_topk": "the network by name (accelarray list networks); experts are part of it",
-    "model": "the network without a flag: accelarray {command} {}",
-    "network": "the network without a flag: accelarray {command} {}",
-    "model_name": "the network without a flag: accelarray {command} {}",
-    "nodes": "--set nodes={}",
-    "num_nodes": "--set nodes={}",
-    "nnodes": "--set nodes={}",
-    "gpus": "--array with an array of as many devices (accelarray list arrays), or --set nodes=N",
-    "num_gpus": "--array with an array of as many devices (accelarray list arrays), or --set "
-    "nodes=N",
-    "world_size": "--array with an array of as many devices (accelarray list arrays), or --set "
-    "nodes=N",
-    "gpu": "--array with an array of that device (accelarray list arrays)",
-    "minbytes": '--bytes with one size, as --bytes "100 MB"',
-    "size": "--bytes {}",
+    "--micro-batch {}": "micro_batch_size mbs train_micro_batch_size_per_gpu "
+    "parallelism.pipeline_parallel_microbatch_size",
+    "--batch {}": "global_batch_size gbs bs batch_size train_batch_size training.global_batch_size",
+    "--batch with {} x dp samples, the global batch": "local_batch_size training.local_batch_size",
+    "the sequence length with the network, as llama3-8b:seq={}": "seq_len seq_length "
+    "training.seq_len",
+    "--parallel with vp=V, where V is the layers of a pipeline stage divided by {}": (
+        "num_layers_per_virtual_pipeline_stage"
+    ),
+    "--recompute {}": "recompute_granularity activation_checkpoint.mode",
+    "--recompute selective": "recompute_activations",
+    "--recompute full": "checkpoint_activations",
+    "--zero 1": "use_distributed_optimizer",
+    "--zero {}": "zero_stage",
+    "--zero 3": "fsdp",
+    "--zero 3 and --parallel with dp={}": "parallelism.data_parallel_shard_degree",
+    "--schedule {}": "parallelism.pipeline_parallel_schedule pipeline_schedule",
+    "--precision bf16": "bf16",
+    "--precision fp16": "fp16",
+    "--precision fp8": "fp8 fp8_format",
+    "--attention fused": "use_flash_attn flash_attention",
+    "the network by name (accelarray list networks); experts are part of it": "moe_router_topk",
+    "the network without a flag: accelarray {command} {}": "model network model_name",
+    "--set nodes={}": "nodes num_nodes nnodes",
+    "--array with an array of as many devices (accelarray list arrays), or --set nodes=N": (
+        "gpus num_gpus world_size"
+    ),
+    "--array with an array of that device (accelarray list arrays)": "gpu",
+    '--bytes with one size, as --bytes "100 MB"': "minbytes",
+    "--bytes {}": "size",
 }
-"""Other flags, and what to write: {} stands for the value."""
+"""What to write, where {} stands for the value, and other flags that mean it."""
 _AXIS = {name: axis for axis, names in AXES.items() for name in names.split()}
+_SAID = {name: said for said, names in FLAGS.items() for name in names.split()}
 SEQUENCE = ("sequence_parallel", "sp", "parallelism.enable_sequence_parallel")
 
 
@@ -111,10 +94,9 @@ def remedy(words: Sequence[str], own: Collection[str], command: str = "simulate"
             sp = name in SEQUENCE
             axes.append("sp" if sp else f"{_AXIS[name]}={value or 'N'}")
             found.append(flag if sp else f"{flag} {value}".strip())
-        elif name in FLAGS:
-            ours = FLAGS[name].format(value or "N", command=command)
-            said.append(ours)
-            found.append(f"{flag} {value}".strip() if "{}" in FLAGS[name] else flag)
+        elif name in _SAID:
+            said.append(_SAID[name].format(value or "N", command=command))
+            found.append(f"{flag} {value}".strip() if "{}" in _SAID[name] else flag)
     if not found:
         return None
     parallel = f"--parallel {','.join(axes)}"

@@ -163,7 +163,8 @@ def calibrated_wires(
     efficiency and latency, those of ``LARGE`` bytes or less then how slow protocols are: by the
     least sum of squared logarithms of ours over the measured time.
     """
-    settings = _topology(array)
+    written = load_settings(array, "array")[2].items()
+    settings = {key: entry for key, entry in written if key.startswith("topology.")}
     levels = {key.split(".")[2] for key in settings if key.startswith("topology.levels.")}
     if not levels:
         raise UsageError(f"{array}: has no topology.levels, whose links could be calibrated")
@@ -194,23 +195,17 @@ def calibrated_wires(
     if split and small:
         link = _least(partial(loss, small), link, [*RANGES][2:])
     fits = tuple(
-        Compared(row.collective, row.bytes, row.seconds, *_rate(row, measured.ranks), was, now)
+        Compared(
+            *(row.collective, row.bytes, row.seconds),
+            rates(row.collective, measured.ranks, row.bytes, row.seconds)["busbw_gb_per_s"],
+            *(was, now),
+        )
         for row, was, now in zip(measured.rows, before, seconds(changed(link)), strict=True)
     )
     return WiresResult(
         *(measured.path, array, level, measured.ranks, measured.nodes, link, fits),
         _with(settings, at, link, measured),
     )
-
-
-def _rate(row: Timed, ranks: int) -> tuple[float | None]:
-    return (rates(row.collective, ranks, row.bytes, row.seconds)["busbw_gb_per_s"],)
-
-
-def _topology(array: str) -> Settings:
-    """What is written of an array's wires, with its sources."""
-    found = load_settings(array, "array")[2]
-    return {key: entry for key, entry in found.items() if key.startswith("topology.")}
 
 
 def _changes(settings: Settings, at: str, link: Link) -> dict[str, Any]:

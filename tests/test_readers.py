@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import re
 import tracemalloc
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.commands.arguments import Config
+from experiments.commands.arguments import Config, Parser
 from experiments.design.space import load_space
 from experiments.files.read import read
 from experiments.measured import pods
@@ -132,7 +131,7 @@ def rows_of(path: str) -> Any:
 
 
 def study_of(path: str) -> Any:
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     parser.add_argument("--batch", type=int)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--folded", action="store_true")

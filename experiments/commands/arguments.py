@@ -185,7 +185,7 @@ def add_output(parser: Parser, *further: str, hide: Iterable[str] = ()) -> None:
 class Config:
     """Options in a file, or in ``--set``, as words that a command's parser takes."""
 
-    def __init__(self, path: str, parser: argparse.ArgumentParser) -> None:
+    def __init__(self, path: str, parser: Parser) -> None:
         """Read and check the file; raises UsageError."""
         self.parser = parser
         self.flags = {
@@ -194,21 +194,18 @@ class Config:
             for option in action.option_strings
             if option.startswith("--") and option not in ("--help", "--study", "--config")
         }
-        keys: Mapping[str, str] = getattr(parser, "keys", {})
-        self.names = {key: flag for key, flag in keys.items() if flag in self.flags}
+        self.names = {flag.replace("-", "_"): flag for flag in reversed(self.flags)}
+        self.names |= {key: flag for key, flag in parser.keys.items() if flag in self.flags}
         self.network: str | None = None
         self.path = path
         self.words = [] if not path else list(self._all(_read(path)))
 
     def _all(self, table: Mapping[str, Any]) -> Iterator[str]:
         for key, value in table.items():
+            many = isinstance(self.flags.get(self.flag_of(key) or ""), _MANY)
             if key == KIND and isinstance(value, dict):
                 self.network = ":".join([KIND, *self._sizes(value)])
-            elif (flag := self.flag_of(key)) is not None and not (
-                isinstance(value, dict) and not isinstance(self.flags[flag], _MANY)
-            ):
-                yield from self.words_of(key, flag, value)
-            elif isinstance(value, dict):
+            elif isinstance(value, dict) and not many:
                 for path, leaf in _leaves(value, f"{key}."):
                     yield from self._one(path, leaf)
             else:
@@ -222,7 +219,7 @@ class Config:
 
     def _one(self, key: str, value: Any) -> Iterator[str]:
         """A key and its value: of the network, an option, or the array's spec."""
-        if key in ("network", "model.name") and "model.name" in getattr(self.parser, "keys", {}):
+        if key in ("network", "model.name") and "model.name" in self.parser.keys:
             self.network = self._text(key, value)
         elif (flag := self.flag_of(key)) is not None:
             yield from self.words_of(key, flag, value)
@@ -233,18 +230,14 @@ class Config:
 
     def flag_of(self, key: str) -> str | None:
         """The flag of a key, or of a flag's name; None where the command has none."""
-        plain = key.replace("-", "_")
-        if (name := self.names.get(plain)) is not None:
-            return name
-        return next((flag for flag in self.flags if flag.replace("-", "_") == plain), None)
+        return self.names.get(key.replace("-", "_"))
 
     def unknown(self, key: str) -> str:
         """What to say of a key that is no option of this command."""
-        known = {**self.names, **dict.fromkeys(self.flags)}
         plain = key.replace("-", "_")
-        command = getattr(self.parser, "command", "")
         if plain in OPTIONS or plain in ALIASES:
-            return f"accelarray {command} does not read this option; remove the line"
+            return f"accelarray {self.parser.command} does not read this option; remove the line"
+        known = [*(name for name in self.names if name in OPTIONS), *self.flags]
         if near := get_close_matches(plain, known, n=1):
             return f"no such option; did you mean {near[0]}?"
         return "no such option; accelarray list options shows all of them"
@@ -258,11 +251,9 @@ class Config:
             if not isinstance(value, bool):
                 raise self._error(key, f"{value!r}: must be true or false")
             yield from [f"--{flag}"] if value else []
-        elif isinstance(action, argparse._AppendAction) and isinstance(value, list | dict):
+        elif isinstance(action, _MANY) and not isinstance(value, str):
             for text in self._assignments(key, flag, value):
                 yield f"--{flag}={text}"
-        elif isinstance(action, argparse._AppendAction) and not isinstance(value, str):
-            raise self._error(key, 'write a table, as [vary], or a list of "KEY=VALUE"')
         else:
             yield f"--{flag}={self._checked(key, action, self._text(key, value))}"
 
@@ -379,19 +370,13 @@ def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
         setattr(args, dest, kept + texts[count:])
 
 
-_FLAG = re.compile(r"--(?:config|confi|conf|con|study|stud|stu)(?:=(.*))?", re.DOTALL)
-"""``--config`` or ``--study``, and what argparse takes for them."""
-
-
 def _config_of(words: Sequence[str]) -> str | None:
     """The file that a command line names, the last one where it names several."""
-    found = None
-    for word, following in zip(words, [*words[1:], None], strict=True):
-        if word == "--":
-            break
-        if match := _FLAG.fullmatch(word):
-            found = following if match[1] is None else match[1]
-    return found
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    short = ("--confi", "--conf", "--con", "--stud", "--stu")  # which a command's parser takes
+    finder.add_argument("--config", "--study", *short, nargs="?", dest="path")
+    path: str | None = finder.parse_known_args(words)[0].path
+    return path
 
 
 def _key(text: str) -> str:

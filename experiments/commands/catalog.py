@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import add, add_output, changed
+from experiments.commands.arguments import Parser, add, add_output, changed
 from experiments.commands.studies import ENDINGS
 from experiments.face import inputs
 from experiments.options import options_text
@@ -18,8 +18,18 @@ from experiments.results.catalog import KINDS, LISTED, all_planners, rows_of
 from experiments.results.result import Answer, check_outputs, show
 from experiments.results.sweeps import records
 from experiments.studies.running.store import Store
-from experiments.studies.step_numbers import parse_metrics
-from hardware import Setting, catalog_names, load_array, load_device, load_stack, spec_kind
+from experiments.studies.step_numbers import MEASURES, parse_metrics
+from hardware import (
+    Array,
+    Device,
+    Setting,
+    Stack,
+    catalog_names,
+    load_array,
+    load_device,
+    load_stack,
+    spec_kind,
+)
 from hardware.reader import hint
 from hardware.spec import beside
 from planners import load_planner
@@ -29,18 +39,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def configure_catalog(commands: Any) -> None:
-    """Add both commands to the parser."""
-    parser = commands.add_parser("list")
+def configure_list(parser: Parser) -> None:
+    """The kind of what is listed."""
     parser.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
     add_output(parser, hide=("config",))
-    parser.set_defaults(run=run_list)
-    parser = commands.add_parser("show")
-    parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
-    add(parser, changed("set", about="change a value of the spec"))
-    add_output(parser, hide=("config",))
-    parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
-    parser.set_defaults(run=run_show)
 
 
 def run_list(args: argparse.Namespace) -> int:
@@ -51,6 +53,14 @@ def run_list(args: argparse.Namespace) -> int:
         return 0
     _deliver(args, args.kind, rows, rows, LISTED)
     return 0
+
+
+def configure_show(parser: Parser) -> None:
+    """The name of what is shown."""
+    parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
+    add(parser, changed("set", about="change a value of the spec"))
+    add_output(parser, hide=("config",))
+    parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -79,14 +89,10 @@ def run_show(args: argparse.Namespace) -> int:
 
     if kind == "array":
         array = load_array(args.name, args.set)
-        about = {"execution": array.model}
-        _show_spec(args, "array", array.name, array.description, array.settings, about)
-    elif kind == "stack":
-        stack, settings = load_stack(args.name, args.set)
-        _show_spec(args, "stack", stack.name, stack.description, settings)
+        _show_spec(args, kind, array, array.settings, {"execution": array.model})
     else:
-        device, settings = load_device(args.name, args.set)
-        _show_spec(args, "device", device.name, device.description, settings)
+        load = load_stack if kind == "stack" else load_device
+        _show_spec(args, kind, *load(args.name, args.set))
     return 0
 
 
@@ -108,17 +114,15 @@ def _unknown(name: str) -> str:
 def _show_spec(
     args: argparse.Namespace,
     kind: str,
-    name: str,
-    about: str,
+    spec: Array | Device | Stack,
     settings: Iterable[Setting],
     further: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
+    name, about = spec.name, spec.description
     rows = [{"key": s.key, "value": s.value, "source": s.source} for s in settings]
     data = {"kind": kind, "name": name, "description": about, **further, "settings": rows}
-    words = [f"{key} {value}" for key, value in further.items()]
-    _deliver(
-        args, ": ".join(filter(None, [name, "; ".join(filter(None, [about, *words]))])), rows, data
-    )
+    words = "; ".join(filter(None, [about, *(f"{key} {value}" for key, value in further.items())]))
+    _deliver(args, ": ".join(filter(None, [name, words])), rows, data)
 
 
 def _about(network: Network) -> str:
@@ -189,22 +193,19 @@ LEAST_results = ("finished", "objective", "execution", "batch")
 
 What was varied stays; export has all.
 """
-MEASURES = {"time": "iteration_s", "energy": "energy_j", "traffic": "traffic_bytes"}
 
 
-def configure_results(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("results")
+def configure_results(parser: Parser) -> None:
+    """Add its arguments."""
     actions = ("list", "export", "prune")
     parser.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
     add(
         parser, changed("store", about="file of results", required=True), "results.where", "metrics"
     )
     add_output(parser, "parquet", hide=("config",))
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_results(args: argparse.Namespace) -> int:
     """Do what was asked for with an existing store."""
     with Store(args.store, create=False, read_only=args.action != "prune") as store:
         if args.action == "prune":
@@ -212,7 +213,8 @@ def run(args: argparse.Namespace) -> int:
             return 0
         rows = store.rows()
     if args.action == "list":
-        measures = [MEASURES[metric] for metric in parse_metrics(args.metrics)]
+        asked = parse_metrics(args.metrics)
+        measures = [MEASURES.get(metric, "iteration_s") for metric in asked]
         columns = [*COLUMNS, *varied_keys(rows), *measures, "finished"]
         if args.format == "parquet":
             raise UsageError("list has no parquet; results export --output FILE.parquet has")

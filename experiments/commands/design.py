@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from experiments.commands.arguments import MODEL, PIPELINE, add, add_output, changed
+from experiments.commands.arguments import MODEL, PIPELINE, Parser, add, add_output, changed
 from experiments.commands.resolve import keywords_of
 from experiments.face.designing import design
 from experiments.options import OPTIONS
@@ -13,9 +12,8 @@ from experiments.output import UsageError
 from experiments.results.result import check_outputs, show
 
 
-def configure(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("design")
+def configure_design(parser: Parser) -> None:
+    """Add its arguments."""
     parser.add_argument("networks", metavar="NETWORK", nargs="+", help="one design for all of them")
     add(parser, changed("batch", value=64), *MODEL, "model.mode")
     add(parser, changed("array", value="wham-1", default="wham-1"), "set", "design.planner")
@@ -28,10 +26,9 @@ def configure(commands: Any) -> None:
     )
     add(parser, "recompute", "pipeline.schedule", *PIPELINE, hide=PIPELINE)
     add_output(parser)
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_design(args: argparse.Namespace) -> int:
     """Search, run the best on the engine, deliver."""
     if args.device and not args.device.endswith(".toml"):
         raise UsageError(f"--device {args.device!r}: the name must end in .toml")

@@ -7,9 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from experiments.commands.arguments import PLANNER, STEP, add, add_network, add_output, changed
-from experiments.commands.resolve import array_of, execution_of, planner_of
-from experiments.face.inputs import network_of
+from experiments.commands.arguments import (
+    PLANNER,
+    STEP,
+    Parser,
+    add,
+    add_network,
+    add_output,
+    changed,
+)
+from experiments.commands.resolve import cases_of, planner_of
 from experiments.notices import tell
 from experiments.options import OPTIONS as TABLE
 from experiments.options import PIPEDREAM
@@ -19,29 +26,24 @@ from experiments.results.planned import planned
 from experiments.results.profiles import of_max_load, of_phaze, of_pipeline
 from experiments.results.result import Answer, check_outputs, show
 from experiments.studies.case import Case
-from experiments.studies.running.estimate import check_memory
-from hardware import Array, load_array
 from hardware.quantity import in_bytes, parse_quantity
 from planners import pipeline as pipedream
-from workloads import Network, read_layer_file
+from workloads import read_layer_file
 
 MOST_LEVELS = 16
 OF_NETWORKS = ("model.layers", "planner.levels")
 PROFILE = tuple(option.key for option in PIPEDREAM)
 
 
-def configure(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("plan")
+def configure_plan(parser: Parser) -> None:
+    """Add its arguments."""
     add_network(parser, optional=True)
     add(parser, *STEP, *PLANNER, "plot", *OF_NETWORKS, *PROFILE, hide=(*PROFILE, "memory_reserve"))
     add_output(parser)
-    parser.set_defaults(run=run)
 
 
-def configure_pipedream(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("pipedream")
+def configure_pipedream(parser: Parser) -> None:
+    """Add its arguments."""
     parser.add_argument(
         "profile", metavar="PROFILE", help="graph.txt of PipeDream, or JSON of max-load or Phaze"
     )
@@ -56,28 +58,24 @@ def configure_pipedream(commands: Any) -> None:
         hide=("recompute", "optimizer"),
     )
     add_output(parser)
-    parser.set_defaults(run=run_profile, set=[])
+    parser.set_defaults(set=[])
 
 
-def run(args: argparse.Namespace) -> int:
+def run_plan(args: argparse.Namespace) -> int:
     """Plan every network asked for, or a profile, then deliver."""
     if args.profile is not None:
-        return run_profile(args)
+        return run_pipedream(args)
     check_no_profile(args)
     if args.plot and len(args.layers or []) > 1:
         raise UsageError("--plot draws one plan; give --layers one file")
     check_outputs(args)
-    array = _array(args)
-    execution, planner = execution_of(args, array), planner_of(args)
-    step = (planner, array, args.batch, args.objective, args.communication, execution)
-    networks = _networks(args)
-    with progress_bar(len(networks)) as done:
+    cases = _cases(args)
+    with progress_bar(len(cases)) as done:
         plans = []
-        for network in networks:
-            working(done, f"planning {network.name}")
-            check_memory([case := Case(network, *step)], args.max_memory)
+        for case in cases:
+            working(done, f"planning {case.network.name}")
             plans.append(planned(case))
-            done(network.name)
+            done(case.network.name)
     if len(plans) == 1:
         show(args, plans[0])
         return 0
@@ -90,22 +88,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _array(args: argparse.Namespace) -> Array:
-    if args.levels is None:
-        return array_of(args)
-    if args.array or args.set:
-        raise UsageError("--levels takes the place of --array and --set; give one or the other")
-    if not 0 <= args.levels <= MOST_LEVELS:
-        raise UsageError(f"--levels {args.levels}: must be within 0...{MOST_LEVELS}")
-    return load_array("accpar-homogeneous", [f"devices.0.count={2**args.levels}"])
-
-
-def _networks(args: argparse.Namespace) -> list[Network]:
+def _cases(args: argparse.Namespace) -> list[Case]:
+    """The network, or those of layer files; UsageError for arguments that exclude each other."""
+    if args.levels is not None:
+        if args.array or args.set:
+            raise UsageError("--levels takes the place of --array and --set; give one or the other")
+        if not 0 <= args.levels <= MOST_LEVELS:
+            raise UsageError(f"--levels {args.levels}: must be within 0...{MOST_LEVELS}")
+        args.array, args.set = "accpar-homogeneous", [f"devices.0.count={2**args.levels}"]
+    planner = planner_of(args)
     if (args.network is None) == (args.layers is None):
         raise UsageError("name a NETWORK or give --layers FILE, one of the two")
-    if args.layers:
-        return [read_layer_file(path) for path in args.layers]
-    return [network_of(args.network, args.transform, array_of(args))]
+    if args.layers is None:
+        return cases_of(args, [planner])
+    args.transform = []  # layer files are taken as they are
+    return [cases_of(args, [planner], read_layer_file(path))[0] for path in args.layers]
 
 
 PLANNERS = ("pipedream", "max-load", "phaze")
@@ -190,7 +187,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"--activation-ratio {ratio}: must be within 1e-6...1e6; 1 is as they are")
 
 
-def run_profile(args: argparse.Namespace) -> int:
+def run_pipedream(args: argparse.Namespace) -> int:
     """Plan a profile and deliver; what a plan leaves out goes to stderr where no table says it."""
     _check(args)
     check_outputs(args)

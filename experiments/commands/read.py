@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from experiments.commands.arguments import add, changed
+from experiments.commands.arguments import Parser, add, changed
 from experiments.files.read import read
 from experiments.output import check_writable, deliver
 from experiments.results.result import written
 
 
-def configure(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("read")
+def configure_read(parser: Parser) -> None:
+    """Add its arguments."""
     about = "config.json or its folder, or a file of Megatron, torchtitan, MaxText, DeepSpeed"
     parser.add_argument("file", metavar="FILE", help=about)
     add(parser, changed("format", values="table|json", value="table", default=""), "output")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_read(args: argparse.Namespace) -> int:
     """Read, then print or write."""
     check_writable(args.output)
     deliver(written(read(args.file), args.format), args.output)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from experiments.commands.arguments import add, add_output, changed
+from experiments.commands.arguments import Parser, add, add_output, changed
 from experiments.face.papers import TITLES
 from experiments.output import deliver
 
 
-def configure(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("reproduce")
+def configure_reproduce(parser: Parser) -> None:
+    """Add its arguments."""
     parser.add_argument("paper", metavar="PAPER", choices=tuple(TITLES), help=", ".join(TITLES))
     plot = changed("plot", values="FOLDER", about="draw each figure in FOLDER")
     add(parser, "reproduce.figures", "reproduce.plot_format", plot)
     add(parser, "store")
     add_output(parser)
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_reproduce(args: argparse.Namespace) -> int:
     """Make every figure, then deliver."""
     from experiments.commands.resolve import keywords_of
     from experiments.face.papers import reproduce

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from experiments.face import asked, inputs
-from experiments.face.forms import StepOptions, StudyOptions
 from experiments.output import UsageError
-from experiments.studies.case import Case, Planned
-from experiments.studies.options import MODEL_OPTIONS, check_axes
-from hardware import Array
-from planners import AXES, PLANNERS, Plan, load_planner
-from simulator import Execution
-from workloads import is_later
+from experiments.studies.case import Case
+from experiments.studies.options import MODEL_OPTIONS
+from planners import Planner
+from workloads import Network, is_later
 
 DEFAULT_ARRAY = "accpar-mixed"
-OPTIONS = (*MODEL_OPTIONS, "objective", "communication", "strict_memory", "max_memory")
+OPTIONS = (
+    *MODEL_OPTIONS,
+    *("transform", "objective", "communication", "strict_memory", "max_memory"),
+)
 RUN = ("metrics", "jobs", "store", "cluster")
 
 
@@ -39,10 +40,18 @@ def _given(args: argparse.Namespace, names: Sequence[str]) -> Any:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def options_of(args: argparse.Namespace) -> StepOptions:
-    """Options of both execution models, those that were given."""
-    options: StepOptions = _given(args, OPTIONS)
-    return options
+def retyped(args: argparse.Namespace, words: Sequence[str], names: Sequence[str]) -> str:
+    """The command as it could be typed again: its words, then flags that have a value."""
+    typed = ["accelarray", *words]
+    for name in names:
+        value = getattr(args, name)
+        for one in value if isinstance(value, list) else [value]:
+            flag = f"--{name.replace('_', '-')}"
+            if one is True:
+                typed.append(flag)
+            elif one is not None and one is not False and one != "":
+                typed += [flag, str(one)]
+    return shlex.join(typed)
 
 
 def array_name(args: argparse.Namespace) -> str:
@@ -60,27 +69,7 @@ def array_name(args: argparse.Namespace) -> str:
     return DEFAULT_ARRAY
 
 
-def array_of(args: argparse.Namespace) -> Array:
-    """The array that ``--array`` and ``--set`` describe."""
-    return inputs.array_of(array_name(args), args.set)
-
-
-def execution_of(args: argparse.Namespace, array: Array) -> Execution:
-    """The execution model that the arguments describe, or else the one the array is for."""
-    return inputs.execution_of(args.execution, options_of(args), array)
-
-
-def planners_of(args: argparse.Namespace) -> list[str]:
-    """The planners a comparison is asked for, each of them known; "all" are built in."""
-    known = [*PLANNERS, *([AXES] if args.parallel else [])]
-    chosen = inputs.names(args.planners, known, "planners")
-    for planner in chosen:
-        load_planner(planner)
-    check_axes(chosen, options_of(args))
-    return chosen
-
-
-def planner_of(args: argparse.Namespace) -> str | Planned:
+def planner_of(args: argparse.Namespace) -> str | Planner:
     """What ``--planner``, ``--parallel`` or ``--plan`` (a file) asks for; PlanError."""
     given = [f"--{name}" for name in ("planner", "plan", "parallel") if getattr(args, name)]
     if not given:
@@ -90,13 +79,7 @@ def planner_of(args: argparse.Namespace) -> str | Planned:
         )
     if args.plan is not None and len(given) > 1:
         raise UsageError(f"--plan is a whole plan: leave out {' or '.join(given[:1])}")
-    chosen: str | Planned = str(args.planner or AXES)
-    if args.plan is not None:
-        plan = Plan.read(args.plan)
-        chosen = Planned(plan.planner, plan)
-    load_planner(chosen)
-    check_axes([chosen], options_of(args))
-    return chosen
+    return inputs.planner_of(args.planner, vars(args))
 
 
 def case_of(args: argparse.Namespace) -> Case:
@@ -105,32 +88,32 @@ def case_of(args: argparse.Namespace) -> Case:
     return case
 
 
-def cases_of(args: argparse.Namespace, planners: Sequence[str | Planned]) -> list[Case]:
+def cases_of(
+    args: argparse.Namespace, planners: Sequence[str | Planner], network: Network | None = None
+) -> list[Case]:
     """A step under each of the planners, that the arguments describe."""
     return asked.cases_of(
-        args.network,
+        network or args.network,
         planners,
         array_name(args),
         args.batch,
         args.execution,
         args.set,
-        options_of(args),
+        _given(args, OPTIONS),
         folded=not getattr(args, "unfolded", False),
-        transforms=args.transform,
     )
 
 
-def study_of(args: argparse.Namespace, planners: Sequence[str] = ()) -> asked.Study:
-    """Many steps, and where they run and are kept; ``planners`` come before those asked for."""
-    options: StudyOptions = _given(args, (*OPTIONS, *RUN))
+def study_of(args: argparse.Namespace, first: Sequence[str] = ()) -> asked.Study:
+    """Many steps, and where they run and are kept; planners ``first`` before those asked for."""
     return asked.study_of(
         args.networks,
-        list(dict.fromkeys([*planners, *planners_of(args)])),
+        args.planners,
         array_name(args),
         args.batch,
         args.execution,
         args.set,
-        options,
+        _given(args, (*OPTIONS, *RUN)),
         folded=not getattr(args, "unfolded", False),
-        transforms=args.transform,
+        first=first,
     )

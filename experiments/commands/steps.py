@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
+from experiments.collective import COLLECTIVES, collective, parse_bytes
 from experiments.commands.arguments import (
     ARRAY,
     PLANNER,
     RUN,
     STEP,
+    Parser,
     add,
     add_network,
     add_output,
     changed,
 )
-from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of, planners_of
+from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of
 from experiments.explain.traced import traced
-from experiments.face.collective import COLLECTIVES, collective, parse_bytes
+from experiments.face.inputs import planners_of
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable
 from experiments.pictures import lanes
@@ -30,17 +31,15 @@ from experiments.studies.case import Planned
 from experiments.studies.runs.run import run_of
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import metrics_of
-from planners import AXES, Plan
+from planners import AXES, Plan, Planner
 
 
-def configure_simulate(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("simulate")
+def configure_simulate(parser: Parser) -> None:
+    """Add its arguments."""
     add_network(parser)
     add(parser, *STEP, *PLANNER, "metrics", "execution.unfolded", "export", hide=("metrics",))
     add(parser, *RUN)
     add_output(parser)
-    parser.set_defaults(run=run_simulate)
 
 
 def run_simulate(args: argparse.Namespace) -> int:
@@ -51,15 +50,13 @@ def run_simulate(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_timeline(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("timeline")
+def configure_timeline(parser: Parser) -> None:
+    """Add its arguments."""
     add_network(parser)
     add(parser, *STEP, *PLANNER, "execution.unfolded", "timeline.devices", "config")
     about = "the file to write: a picture, a Perfetto trace or records, by its ending: "
     output = changed("output", about=about + ", ".join(ENDINGS), default="", required=True)
     add(parser, output)
-    parser.set_defaults(run=run_timeline)
 
 
 def run_timeline(args: argparse.Namespace) -> int:
@@ -78,9 +75,8 @@ def run_timeline(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_compare(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("compare")
+def configure_compare(parser: Parser) -> None:
+    """Add its arguments."""
     add_network(parser)
     plan = changed(
         "plan", kind="many", value=[], about="plan to compare in place of a planner; or two"
@@ -89,7 +85,6 @@ def configure_compare(commands: Any) -> None:
     add(parser, "compare.trace")
     add(parser, *STEP, "metrics", "plot", hide=("metrics", "optimizer", "pipeline.schedule"))
     add_output(parser)
-    parser.set_defaults(run=run_compare)
 
 
 def run_compare(args: argparse.Namespace) -> int:
@@ -129,13 +124,13 @@ def _run_traced(args: argparse.Namespace) -> int:
     return 0
 
 
-def _compared(args: argparse.Namespace) -> dict[str, str | Planned]:
+def _compared(args: argparse.Namespace) -> dict[str, str | Planner]:
     """What is compared, by name: planners, then plans, by their files where names are taken."""
-    found: dict[str, str | Planned] = {}
+    found: dict[str, str | Planner] = {}
     if not args.planners and not args.plan:
         raise UsageError("compare needs two planners, as --planners owt,accpar; or two --plan FILE")
     if args.planners:
-        found |= {name: name for name in planners_of(args)}
+        found |= {str(one): one for one in planners_of(args.planners, vars(args))}
     for file in args.plan:
         plan = Plan.read(file)
         name = file if plan.planner in found else plan.planner
@@ -143,13 +138,11 @@ def _compared(args: argparse.Namespace) -> dict[str, str | Planned]:
     return found
 
 
-def configure_explain(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("explain")
+def configure_explain(parser: Parser) -> None:
+    """Add its arguments."""
     add_network(parser)
     add(parser, *STEP, *PLANNER, "metrics", "plot", hide=("metrics", "optimizer"))
     add_output(parser)
-    parser.set_defaults(run=run_explain)
 
 
 def run_explain(args: argparse.Namespace) -> int:
@@ -161,9 +154,8 @@ def run_explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_collective(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("collective")
+def configure_collective(parser: Parser) -> None:
+    """Add its arguments."""
     parser.add_argument(
         "collective", metavar="COLLECTIVE", choices=COLLECTIVES, help=", ".join(COLLECTIVES)
     )
@@ -171,7 +163,6 @@ def configure_collective(commands: Any) -> None:
     add(parser, "collective.bytes", algorithm, "plot")
     add(parser, *ARRAY, hide=("precision", "optimizer", "stack"))
     add_output(parser)
-    parser.set_defaults(run=run_collective)
 
 
 def run_collective(args: argparse.Namespace) -> int:

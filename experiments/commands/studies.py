@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
-from typing import Any
 
 from experiments.commands.arguments import (
     ARRAY,
@@ -14,6 +12,7 @@ from experiments.commands.arguments import (
     MODEL,
     RUNNER,
     STEP,
+    Parser,
     add,
     add_network,
     add_output,
@@ -22,6 +21,7 @@ from experiments.commands.arguments import (
 from experiments.commands.resolve import (
     array_name,
     keywords_of,
+    retyped,
     study_of,
 )
 from experiments.face.fitting import fit
@@ -45,15 +45,13 @@ HIDDEN = ("optimizer", "memory_reserve", "micro_batch", "recompute", "pipeline.s
 FITTED = ("recompute", "pipeline.schedule")
 
 
-def configure_speedup(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("speedup")
+def configure_speedup(parser: Parser) -> None:
+    """Add its arguments."""
     add(parser, *MODEL, "batch", "networks", *ARRAY, "planners", *AXES, hide=HIDDEN)
     add(parser, "planner.communication")
     add(parser, *EXECUTION, "metrics", "execution.unfolded", *RUNNER, hide=HIDDEN)
     add_output(parser)
     add(parser, "speedup.levels", "speedup.baselines", "plot")
-    parser.set_defaults(run=run_speedup)
 
 
 def run_speedup(args: argparse.Namespace) -> int:
@@ -84,13 +82,11 @@ ENDINGS = (".csv", ".json", ".parquet")
 KNOWN = (*ENDINGS, ".md", ".txt")
 
 
-def configure_sweep(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("sweep")
+def configure_sweep(parser: Parser) -> None:
+    """Add its arguments."""
     add(parser, "vary", "networks", "planners", *STEP, "metrics", *RUNNER, "plot", hide=HIDDEN)
     add(parser, "sweep.estimate")
     add_output(parser, "parquet")
-    parser.set_defaults(run=run_sweep)
 
 
 def run_sweep(args: argparse.Namespace) -> int:
@@ -110,16 +106,14 @@ def run_sweep(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_fit(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("fit")
+def configure_fit(parser: Parser) -> None:
+    """Add its arguments."""
     add_network(parser)
     batch = changed("batch", value=None, default="512")
     add(parser, *MODEL, batch, *ARRAY, "fit.axes", *EXECUTION, *RUNNER, "plot", hide=FITTED)
     add(parser, "fit.best", "fit.at_most", "fit.tokens_per_step", "fit.objective", "fit.vary")
     add(parser, "export")
     add_output(parser)
-    parser.set_defaults(run=run_fit)
 
 
 def run_fit(args: argparse.Namespace) -> int:
@@ -129,14 +123,19 @@ def run_fit(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_report(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("report")
+TYPED = (
+    *("array", "set", "networks", "planners", "batch", "transform", "execution", "metrics"),
+    *(*MODEL_OPTIONS, "strict_memory", "store", "timeline", "title", "output"),
+)
+"""Flags that the page's command has."""
+
+
+def configure_report(parser: Parser) -> None:
+    """Add its arguments."""
     both = changed("array", default="the paper's two")
     add(parser, both, *MODEL, "batch", "networks", *ARRAY[1:], "planners", *AXES, hide=HIDDEN)
     add(parser, *EXECUTION, "metrics", *RUNNER, "report.timeline", "report.title", hide=HIDDEN)
     add(parser, "config", changed("output", about="the page (.html)", default="", required=True))
-    parser.set_defaults(run=run_report)
 
 
 def run_report(args: argparse.Namespace) -> int:
@@ -150,20 +149,5 @@ def run_report(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace) -> str:
-    """The command as it could be typed again."""
-    words = ["accelarray", "report"]
-    words += ["--array", args.array] if args.array else []
-    words += [word for change in args.set for word in ("--set", change)]
-    words += ["--networks", args.networks, "--planners", args.planners, "--batch", str(args.batch)]
-    words += [word for change in args.transform for word in ("--transform", change)]
-    words += [
-        word
-        for name in ("execution", "metrics", *MODEL_OPTIONS)
-        if getattr(args, name) not in (None, "time")
-        for word in (f"--{name.replace('_', '-')}", str(getattr(args, name)))
-    ]
-    words += ["--strict-memory"] if args.strict_memory else []
-    words += ["--store", args.store] if args.store else []
-    words += ["--timeline", args.timeline] if args.timeline else []
-    words += ["--title", args.title] if args.title else []
-    return shlex.join([*words, "--output", args.output])
+    names = [name for name in TYPED if (name, getattr(args, name)) != ("metrics", "time")]
+    return retyped(args, ["report"], names)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-from typing import Any
 
 from experiments.commands.arguments import (
     ARRAY,
     EXECUTION,
     MODEL,
+    Parser,
     add,
     add_network,
     add_output,
     changed,
 )
-from experiments.commands.resolve import keywords_of
+from experiments.commands.resolve import keywords_of, retyped
 from experiments.face.training import train
 from experiments.options import OPTIONS
 from experiments.output import UsageError, whole_file
@@ -28,9 +27,8 @@ TYPED = (
 """Flags that the page's command has."""
 
 
-def configure(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("train")
+def configure_train(parser: Parser) -> None:
+    """Add its arguments."""
     add_network(parser)
     add(parser, changed("batch", value=32, about="batch size of a worker"), *MODEL, *ARRAY)
     add(parser, *(key for key in OPTIONS if key.startswith("train.")))
@@ -43,14 +41,14 @@ def configure(commands: Any) -> None:
         hide=("memory_reserve", "store"),
     )
     add_output(parser)
-    parser.set_defaults(run=run, vary=None)
+    parser.set_defaults(vary=None)
 
 
 ONE = ("trace", "history")
 """Outputs of one method."""
 
 
-def run(args: argparse.Namespace) -> int:
+def run_train(args: argparse.Namespace) -> int:
     """Run every method, then deliver table, picture, trace and page."""
     _check(args)
     check_outputs(args, args.trace, args.report, args.history)
@@ -61,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.history:
         found.history(args.history)
     if args.report:
-        page = found.page(_command(args))
+        page = found.page(retyped(args, ["train", args.network], TYPED))
         with whole_file(args.report) as path:
             path.write_bytes(page.encode("utf-8", "replace"))
     return 0
@@ -90,13 +88,3 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"--trace {args.trace!r}: the name must end in .json or .json.gz")
     if args.history and not args.history.lower().endswith(".json"):
         raise UsageError(f"--history {args.history!r}: the name must end in .json")
-
-
-def _command(args: argparse.Namespace) -> str:
-    """The command as it could be typed again."""
-    words = ["accelarray", "train", args.network]
-    for flag in TYPED:
-        value = getattr(args, flag)
-        for one in value if isinstance(value, list) else [value]:
-            words += [] if one is None else [f"--{flag}", str(one)]
-    return shlex.join(words)

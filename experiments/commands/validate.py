@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
-from experiments.commands.arguments import RUNNER, add, add_output, changed
+from experiments.commands.arguments import RUNNER, Parser, add, add_output, changed
 from experiments.options import OPTIONS
 
 
-def configure_validate(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("validate")
+def configure_validate(parser: Parser) -> None:
+    """Add its arguments."""
     about = "change a value of every device, as roofline.pad_matrix_unit=128"
     add(parser, changed("set", about=about), "plot", *RUNNER)
     add(parser, *(key for key in OPTIONS if key.startswith("validate.")))
     add_output(parser)
-    parser.set_defaults(run=run_validate)
 
 
 def run_validate(args: argparse.Namespace) -> int:
@@ -35,9 +32,8 @@ def run_validate(args: argparse.Namespace) -> int:
     return 0
 
 
-def configure_calibrate(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("calibrate")
+def configure_calibrate(parser: Parser) -> None:
+    """Add its arguments."""
     parser.add_argument(
         "measured",
         metavar="MEASURED",
@@ -47,7 +43,6 @@ def configure_calibrate(commands: Any) -> None:
     about = "write the stack (.toml) for --stack FILE, or the array for --array FILE"
     add(parser, changed("output", about=about, default=""), *RUNNER, "config")
     add(parser, changed("format", values="table|json", value="table", default=""))
-    parser.set_defaults(run=run_calibrate)
 
 
 def run_calibrate(args: argparse.Namespace) -> int:

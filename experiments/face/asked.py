@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from experiments.face.forms import (
     ArrayOptions,
@@ -33,6 +33,7 @@ from experiments.notices import tell
 from experiments.output import hearing
 from experiments.studies import options as vary
 from experiments.studies.case import Case, Planned
+from experiments.studies.comparison import Conditions as Common
 from experiments.studies.options import check_axes
 from experiments.studies.running.estimate import check_memory, limit_of
 from experiments.studies.running.runner import Runner
@@ -47,15 +48,6 @@ if TYPE_CHECKING:
     from experiments.face.forms import StoreLike
 
 BATCH = 512
-
-
-class Common(TypedDict):
-    """Fields of a case that a whole study shares."""
-
-    objective: str
-    communication: str
-    execution: Execution
-    folded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +136,11 @@ def cases_of(
     options: StepOptions,
     *,
     folded: bool = True,
-    transforms: Sequence[str] = (),
 ) -> list[Case]:
     """A step under each planner; raises what its parts raise, UsageError for one too large."""
     chosen = [planner_of(planner, options) for planner in planners]
     asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
-    resolved = network_of(network, [*transforms, *transforms_of(options)], asked.array)
+    resolved = network_of(network, transforms_of(options), asked.array)
     cases = [replace(asked, folded=folded).case(resolved, planner) for planner in chosen]
     check_memory(cases, options.get("max_memory"))
     return cases
@@ -212,7 +203,6 @@ def study_of(
     options: StudyOptions,
     *,
     folded: bool = True,
-    transforms: Sequence[str] = (),
     first: Sequence[str] = (),
 ) -> Study:
     """Many steps, of planners ``first`` too; raises what their parts raise."""
@@ -220,5 +210,5 @@ def study_of(
     asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
     metrics = options.get("metrics", "time")
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
-    found = networks_of(networks, [*transforms, *transforms_of(options)], asked.array)
+    found = networks_of(networks, transforms_of(options), asked.array)
     return Study(tuple(found), tuple(chosen), replace(asked, folded=folded), shown, options)

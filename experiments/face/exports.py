@@ -9,8 +9,7 @@ import importlib
 from typing import Any
 
 HOMES = {
-    "experiments.collective": "CollectiveResult",
-    "experiments.face.collective": "collective",
+    "experiments.collective": "CollectiveResult collective",
     "experiments.face.designing": "DesignResult design",
     "experiments.explain.traced": "TraceDifferenceResult",
     "experiments.files.read": "LogResult ReadResult read",

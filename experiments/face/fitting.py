@@ -308,10 +308,7 @@ def fit(
             "another --batch, as a multiple of the devices, or more --axes"
         )
     result = FitResult(tuple(asked), objective, limits, counted, tuple(rows))
-    if not result.fits:
-        return result
-    at = rows.index(result.fits[0])
-    return FitResult(tuple(asked), objective, limits, counted, tuple(rows), cases[at])
+    return replace(result, best=cases[rows.index(result.fits[0])]) if result.fits else result
 
 
 def _choices(

@@ -139,12 +139,6 @@ def array_of(given: Any, changes: Changes = ()) -> Array:
     return vary.array_of(named(given), assignments(changes))
 
 
-def spec_of(given: Any, changes: Changes) -> tuple[str, list[str]]:
-    """An array's name or path, "" where it is an object, and the changes of its spec."""
-    array = named(given)
-    return array if isinstance(array, str) else "", assignments(changes)
-
-
 def assignments(changes: Changes) -> list[str]:
     """``--set``'s texts; a mapping's values as TOML has them."""
     if isinstance(changes, str):

@@ -48,7 +48,14 @@ class PaperResult(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray papers reproduce --format json`` prints."""
-        return to_dict(self.paper, self.figures)
+        figures = self.figures
+        return {
+            "paper": TITLES[self.paper],
+            "figures": {key: list(figure.rows) for key, figure in figures.items()},
+            "notes": {key: list(figure.messages) for key, figure in figures.items()},
+            "labels": {key: figure.label for key, figure in figures.items()},
+            "largest_differences": largest(figures),
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each value of each figure."""
@@ -57,7 +64,19 @@ class PaperResult(Result):
 
     def tables(self) -> list[Table | str]:
         """Every figure as a table, with what to know about it."""
-        return tables(self.paper, self.figures)
+        shapes = {"plans": _plans, "map": _map}
+        parts: list[Table | str] = [f"{TITLES[self.paper]}, ours beside the paper's\n"]
+        for key, figure in self.figures.items():
+            table = shapes.get(figure.shape, _bars)(figure)
+            parts += [f"{key}: {figure.title}", table, *figure.messages, ""]
+        if worst := largest(self.figures):
+            heads = ("figure", "planner", "values", "largest at", "difference")
+            lines = [[*list(row.values())[:-1], f"{row['difference']:+.1%}"] for row in worst]
+            parts += [
+                "Largest differences from the published values",
+                table_of("", heads, heads, [map(str, line) for line in lines]),
+            ]
+        return parts
 
     def plot(self) -> Picture:
         """The picture of one figure; raises UsageError where there are several (``save``)."""
@@ -101,34 +120,6 @@ def reproduce(
     with opened(store) as kept, hearing(progress, total) as hears:
         made = {key: one.made(hears, kept, f"{paper} {key}") for key, one in asked.items()}
         return PaperResult(paper, made)
-
-
-def to_dict(paper: str, figures: Mapping[str, Figure]) -> dict[str, Any]:
-    """What ``--format json`` prints."""
-    return {
-        "paper": TITLES[paper],
-        "figures": {key: list(figure.rows) for key, figure in figures.items()},
-        "notes": {key: list(figure.messages) for key, figure in figures.items()},
-        "labels": {key: figure.label for key, figure in figures.items()},
-        "largest_differences": largest(figures),
-    }
-
-
-def tables(paper: str, figures: Mapping[str, Figure]) -> list[Table | str]:
-    """Every figure as a table, with what to know about it."""
-    shapes = {"plans": _plans, "map": _map}
-    parts: list[Table | str] = [f"{TITLES[paper]}, ours beside the paper's\n"]
-    for key, figure in figures.items():
-        table = shapes.get(figure.shape, _bars)(figure)
-        parts += [f"{key}: {figure.title}", table, *figure.messages, ""]
-    if worst := largest(figures):
-        heads = ("figure", "planner", "values", "largest at", "difference")
-        lines = [[*list(row.values())[:-1], f"{row['difference']:+.1%}"] for row in worst]
-        parts += [
-            "Largest differences from the published values",
-            table_of("", heads, heads, [map(str, line) for line in lines]),
-        ]
-    return parts
 
 
 def _bars(figure: Figure) -> Table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack, cast, overload
 from experiments.explain.traced import TraceDifferenceResult, traced
 from experiments.face.asked import SHORT, cases_of, changed
 from experiments.face.forms import explicit
-from experiments.face.inputs import spec_of
+from experiments.face.inputs import named
 from experiments.output import UsageError
 from experiments.results.difference import DifferenceResult, differing
 from experiments.results.explanation import ExplanationResult, explained
@@ -79,10 +79,10 @@ def explain(
     **options: Unpack[StepOptions],
 ) -> ExplanationResult:
     """Why a step takes as long as it does, what would help, and what each ``set`` brought."""
-    name, changes = spec_of(array, changed(set, options))
+    given, changes = named(array), changed(set, options)
     rest = cast("StepOptions", {key: value for key, value in options.items() if key not in SHORT})
     (case,) = cases_of(network, [planner], array, batch, execution, changes, rest)
-    return explained(case, name, changes, progress)
+    return explained(case, given if isinstance(given, str) else "", changes, progress)
 
 
 @overload

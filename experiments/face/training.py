@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -29,6 +29,8 @@ from experiments.terms import aliased
 from simulator.asynchronous.registry import ALGORITHMS
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from experiments.face.forms import (
         ArrayLike,
         Changes,
@@ -158,25 +160,18 @@ def train(
         return _grid(asked, vary, (named(array), changes), progress, store)
     if methods == [METHOD]:
         return _pipeline(asked)
-    return _compared(asked, methods, progress, several=bool(listed))
+    return _compared(asked, methods, progress, listed=bool(listed))
 
 
 def _compared(
-    asked: Training, methods: list[str], progress: Progress | None, *, several: bool
+    asked: Training, methods: list[str], progress: Progress | None, *, listed: bool
 ) -> TrainResult:
     """Every method on the same draws."""
     with hearing(progress, 100 * len(methods)) as hears:
         found = [one.run(lambda: hears("")) for one in each(asked, methods)]
-    _tell(found[0].asked, [said for one in found for said in one.said])
-    data = [aliased(one.to_dict()) for one in found]
-    return TrainResult(
-        {"methods": data} if several else data[0],
-        lambda: [flat(one) for one in data],
-        lambda: list(tables(found)),
-        picture=partial(plot_training, found),
-        runs=tuple(found),
-        about=_about(asked, methods),
-    )
+    numbers, said = [one.to_dict() for one in found], [said for one in found for said in one.said]
+    result = _told(found[0].asked, methods, numbers, said, tables, listed=listed)
+    return replace(result, picture=partial(plot_training, found), runs=tuple(found))
 
 
 def _kept(
@@ -195,20 +190,28 @@ def _kept(
             identity = ("train, compared", *one.identity)
             rows.append(kept.once(identity, made) if kept and one.is_ours else made())
             hears(one.method)
-    _tell(asked, [said for one in rows for said in one["said"]])
-    found = [one["numbers"] for one in rows]
-    data = [aliased(one) for one in found]
-    return TrainResult(
-        {"methods": data},
-        lambda: [flat(one) for one in data],
-        lambda: list(several(asked, found)),
-        about=_about(asked, methods),
-    )
+    said = [said for one in rows for said in one["said"]]
+    return _told(asked, methods, [one["numbers"] for one in rows], said, several, listed=True)
 
 
-def _tell(asked: Training, said: list[str]) -> None:
+def _told(
+    asked: Training,
+    methods: list[str],
+    found: list[dict[str, Any]],
+    said: list[str],
+    shown: Callable[[list[dict[str, Any]]], Iterable[Table | str]],
+    *,
+    listed: bool,
+) -> TrainResult:
     for one in (*unread_changes(asked), *dict.fromkeys(said)):
         tell(one)
+    data = [aliased(one) for one in found]
+    return TrainResult(
+        {"methods": data} if listed else data[0],
+        lambda: [flat(one) for one in data],
+        lambda: list(shown(found)),
+        about=_about(asked, methods),
+    )
 
 
 def _about(asked: Training, methods: list[str]) -> str:
@@ -219,7 +222,7 @@ def _about(asked: Training, methods: list[str]) -> str:
 def _pipeline(asked: Training) -> TrainResult:
     """Stages as workers, which learn with the versions of the weights that they have."""
     found = piped(asked)
-    data = aliased(found.to_dict())
+    data = aliased(found)
     parts = partial(piped_tables, found)
     return TrainResult(data, lambda: [flat(data)], parts, about=_about(asked, [METHOD]))
 

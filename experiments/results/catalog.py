@@ -77,75 +77,60 @@ def names_of(kind: str) -> Names:
 
 def rows_of(kind: str) -> list[dict[str, Any]]:
     """One of KINDS: a row for each, with its name and what it is."""
-    listed = {
-        "networks": _list_networks,
-        "planners": _list_planners,
-        "methods": _list_methods,
-        "arrays": _list_arrays,
-        "devices": _list_devices,
-        "stacks": _list_stacks,
-        "options": option_rows,
+    if kind == "options":
+        return [*option_rows()]
+    if kind in SIZES:
+        return _specs(kind)
+    row = {"networks": _network, "planners": _planner, "methods": _method}[kind]
+    return [row(name) for name in names_of(kind)]
+
+
+def _network(name: str) -> dict[str, Any]:
+    found = load_network(name)
+    return {
+        "name": found.name,
+        "weights": found.weights,
+        "parameters": found.parameters,
+        "macs": found.macs,
+        "about": found.description,
     }
-    return listed[kind]()
 
 
-def _list_networks() -> list[dict[str, Any]]:
-    networks = [load_network(name) for name in (*NETWORKS, *LARGE)]
-    return [
-        {
-            "name": n.name,
-            "weights": n.weights,
-            "parameters": n.parameters,
-            "macs": n.macs,
-            "about": n.description,
-        }
-        for n in networks
-    ]
-
-
-def _list_planners() -> list[dict[str, Any]]:
-    return [{"name": name, "about": _about_planner(name)} for name in all_planners()]
-
-
-def _list_methods() -> list[dict[str, Any]]:
-    return [
-        {"name": name, "about": _first_line(method).replace("``", ""), "source": method.source}
-        for name, method in ALGORITHMS.items()
-    ]
-
-
-def _about_planner(name: str) -> str:
+def _planner(name: str) -> dict[str, Any]:
     """The first line of its documentation; why there is none, where it cannot be loaded."""
-    if name in JUDGED:
-        return JUDGED[name].about
     try:
-        return _first_line(load_planner(name))
+        about = JUDGED[name].about if name in JUDGED else _first_line(load_planner(name))
     except PlanError as error:
-        return str(error)
+        about = str(error)
+    return {"name": name, "about": about}
 
 
-def all_planners() -> list[str]:
-    """Every planner there is, the baselines last."""
-    return [*planner_names(), *BASELINES, *JUDGED]
+def _method(name: str) -> dict[str, Any]:
+    method = ALGORITHMS[name]
+    return {"name": name, "about": _first_line(method).replace("``", ""), "source": method.source}
 
 
 def _first_line(thing: object) -> str:
     return (thing.__doc__ or "").strip().partition("\n")[0]
 
 
-def _list_arrays() -> list[dict[str, Any]]:
-    models = catalog_models()
+SIZES = {"arrays": "accelerators", "devices": "cores", "stacks": "year"}
+"""What the catalog says of the size of each kind of its specs."""
+
+
+def _specs(kind: str) -> list[dict[str, Any]]:
+    models = catalog_models() if kind == "arrays" else {}
     return [
-        {"name": name, "accelerators": size, "execution": models[name], "about": about}
-        for name, size, about in catalog_rows("array")
+        {
+            "name": name,
+            SIZES[kind]: str(size) if kind == "stacks" else size,
+            **({"execution": models[name]} if models else {}),
+            "about": about,
+        }
+        for name, size, about in catalog_rows(kind.removesuffix("s"))
     ]
 
 
-def _list_devices() -> list[dict[str, Any]]:
-    rows = catalog_rows("device")
-    return [{"name": name, "cores": size, "about": about} for name, size, about in rows]
-
-
-def _list_stacks() -> list[dict[str, Any]]:
-    rows = catalog_rows("stack")
-    return [{"name": name, "year": str(year), "about": about} for name, year, about in rows]
+def all_planners() -> list[str]:
+    """Every planner there is, the baselines last."""
+    return [*planner_names(), *BASELINES, *JUDGED]

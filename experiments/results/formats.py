@@ -36,8 +36,9 @@ def settle(args: argparse.Namespace) -> None:
     ending = Path(args.output or "").suffix.lower().removeprefix(".")
     named = ending if ending in {*FORMATS, "parquet"} - {"table"} else None
     if named is not None and named not in formats:
+        these = ", ".join("text (.txt)" if name == "table" else f".{name}" for name in formats)
         raise UsageError(
-            f"--output {args.output!r}: this command has no {ending}; it writes {_these(formats)}"
+            f"--output {args.output!r}: this command has no {ending}; it writes {these}"
         )
     if named is not None and args.format not in (None, named):
         raise UsageError(
@@ -47,10 +48,6 @@ def settle(args: argparse.Namespace) -> None:
     args.format = args.format or named or "table"
     if args.format == "parquet" and args.output is None:
         raise UsageError("--format parquet needs --output FILE")
-
-
-def _these(formats: Sequence[str]) -> str:
-    return ", ".join("text (.txt)" if name == "table" else f".{name}" for name in formats)
 
 
 def flat(data: Mapping[str, Any]) -> dict[str, Any]:

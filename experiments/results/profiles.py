@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 from experiments.output import table
 from experiments.results.result import Answer
 from planners.pipeline import LoadGraph, MaxLoad, Phaze, PhazeLayers, ProfiledPipeline, States
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def of_pipeline(plan: ProfiledPipeline, states: States, hierarchy: str, notes: list[str]) -> Answer:
@@ -50,7 +46,7 @@ def of_pipeline(plan: ProfiledPipeline, states: States, hierarchy: str, notes: l
         for i, stage in enumerate(plan.stages)
         for name in stage.nodes
     ]
-    return Answer(data, lambda: lines, lambda: _parts(title, rows, said))
+    return Answer(data, lambda: lines, lambda: [table(title, rows), *said])
 
 
 def of_max_load(plan: MaxLoad, graph: LoadGraph, devices: int) -> Answer:
@@ -71,11 +67,14 @@ def of_max_load(plan: MaxLoad, graph: LoadGraph, devices: int) -> Answer:
         {"device": one.kind, "nodes": len(one.nodes), "load [ms]": f"{1e3 * one.load_s:.6g}"}
         for one in plan.devices
     ]
+    cpus = "none fits their memory"
+    if math.isfinite(plan.accelerators_only_s):
+        cpus = f"{1e3 * plan.accelerators_only_s:.6g} ms"
     said = [
         f"The largest load is {1e3 * plan.max_load_s:.6g} ms, the least of all contiguous splits "
         f"({plan.ideals} sets tried in pairs): {_times(plan.one_device_s, plan.max_load_s)} "
         f"one accelerator ({1e3 * plan.one_device_s:.6g} ms).",
-        f"Accelerators only: {_without_cpus(plan)}.",
+        f"Accelerators only: {cpus}.",
         *plan.notes,
     ]
     lines = [
@@ -84,7 +83,7 @@ def of_max_load(plan: MaxLoad, graph: LoadGraph, devices: int) -> Answer:
         for name in one.nodes
     ]
     title = f"{graph.name} over {devices} accelerators"
-    return Answer(data, lambda: lines, lambda: _parts(title, rows, said))
+    return Answer(data, lambda: lines, lambda: [table(title, rows), *said])
 
 
 def of_phaze(plan: Phaze, layers: PhazeLayers, devices: int) -> Answer:
@@ -113,13 +112,7 @@ def of_phaze(plan: Phaze, layers: PhazeLayers, devices: int) -> Answer:
         for name in nodes
     ]
     title = f"{layers.name}, Phaze's placement"
-    return Answer(data, lambda: lines, lambda: _parts(title, rows, said))
-
-
-def _without_cpus(plan: MaxLoad) -> str:
-    if math.isinf(plan.accelerators_only_s):
-        return "none fits their memory"
-    return f"{1e3 * plan.accelerators_only_s:.6g} ms"
+    return Answer(data, lambda: lines, lambda: [table(title, rows), *said])
 
 
 def _times(slow_s: float, fast_s: float) -> str:
@@ -133,7 +126,3 @@ def _count(number: int, one: str, many: str = "") -> str:
 def _span(names: tuple[str, ...]) -> str:
     """The first and the last, and how many: "node2 ... node9 (8)"."""
     return names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]} ({len(names)})"
-
-
-def _parts(title: str, rows: list[dict[str, Any]], said: list[str]) -> list[Table | str]:
-    return [table(title, rows), *said]

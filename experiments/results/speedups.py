@@ -161,9 +161,7 @@ class ScalingResult(Result):
                 {
                     "levels": level.levels,
                     "accelerators": level.accelerators,
-                    "rows": [
-                        aliased(row.values(level.result.metrics)) for row in level.result.rows
-                    ],
+                    "rows": _rows(level.result),
                     "geomean": level.result.geomean,
                     **_other_means(level.result),
                 }

@@ -21,7 +21,7 @@ from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.fits.estimated import run_estimated, told
 from experiments.studies.options import MODEL_OPTIONS, Axis, parse_axes
-from experiments.studies.step_numbers import check_metrics
+from experiments.studies.step_numbers import MEASURES, check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
 from hardware import format_quantity
 
@@ -120,7 +120,7 @@ def swept(study: Study, grid: Grid, *, estimate: bool = False) -> SweepResult:
         table = sweep(grid, runner, progress, run_estimated if estimate else None)
     if said := overflows(table):
         tell(f"{said} {REMEDY}")
-    hidden = [column for metric, column in COLUMNS.items() if metric not in study.metrics]
+    hidden = [column for metric, column in MEASURES.items() if metric not in study.metrics]
     return SweepResult(grid, table.drop(columns=hidden), widest(cases))
 
 
@@ -155,10 +155,6 @@ def _text(key: str, value: object) -> str:
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
-COLUMNS = {"energy": "energy_j", "traffic": "traffic_bytes"}
-"""The column that each metric beside time adds."""
-
-
 def overflows(table: pandas.DataFrame) -> str:
     """How many cases do not fit in memory, and all about the first of them; "" if all do."""
     if "overflow" not in table or (over := table["overflow"].dropna()).empty:
@@ -180,10 +176,12 @@ def records(table: pandas.DataFrame) -> list[dict[str, Any]]:
 
 def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     axes = [axis.title for axis in grid.axes]
-    common = [key for key in ("array", "execution") if key not in axes and _is_one(cases, key)]
+    common = [
+        key for key in ("array", "execution") if key not in axes and cases[key].nunique() == 1
+    ]
     apart = [] if {"execution"} & {*axes, *common} else ["execution"]
     columns = ["network", "planner", *axes, *apart, "iteration_s", "speedup"]
-    columns += [column for column in COLUMNS.values() if column in cases]
+    columns += [column for column in MEASURES.values() if column in cases]
     units = {axis.title: axis for axis in grid.axes if axis.unit}
     written = {
         title: {value.number: value.label for value in axis.values} for title, axis in units.items()
@@ -202,10 +200,6 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     ]
     words = [str(cases[key].iloc[0]) for key in common]
     return table(", ".join([*words, f"{len(cases)} case{'s' * (len(cases) > 1)}"]), rows)
-
-
-def _is_one(cases: pandas.DataFrame, key: str) -> bool:
-    return bool(cases[key].nunique() == 1)
 
 
 def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:

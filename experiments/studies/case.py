@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hardware import COMMAND_LINE, Array, Stack
+from hardware import COMMAND_LINE, Array
 from planners import (
     BASELINES,
     PLANNERS,
@@ -36,7 +36,7 @@ from simulator.lowering.layer_times import layer_times
 from simulator.lowering.schedules.file import ENDING
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.search.updates import with_updates
-from workloads import Layer, Network, partition_graph
+from workloads import Network, partition_graph
 from workloads.cache import once_for_each
 
 
@@ -113,8 +113,7 @@ def first_layers(
                 kinds[number] = [time.seconds for time in times]
             rate = [r + many / s if s else r for r, s in zip(rate, kinds[number], strict=True)]
         rows.append([1 / r if r else 0.0 for r in rate])
-    names = [layer.name for layer in network.layers if layer.weighted]
-    weighted = set(names)
+    weighted = {layer.name for layer in network.layers if layer.weighted}
     return balanced(rows, [node.name in weighted for node in graph])
 
 
@@ -229,8 +228,7 @@ class Case:
 
         An outside planner is asked for its plan (see ``settled``).
         """
-        text = json.dumps(self._identity(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _digest(self._identity())
 
     def _changes(self) -> dict[str, str]:
         changed = {s.key: s.value for s in self.array.settings if s.source == COMMAND_LINE}
@@ -255,92 +253,59 @@ class Case:
             "communication": self.communication,
             "batch": self.batch,
             **_array(self.array),
-            **({} if self.folded else {"folded": False}),
+            "folded": self.folded,
         }
 
 
+def _digest(data: Any) -> str:
+    """SHA-256 of canonical JSON."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _options(execution: Execution) -> dict[str, Any]:
-    """An execution model's options; strictness only where a step may be refused for it."""
-    options = asdict(execution)
-    if not execution.strict_memory:
-        del options["strict_memory"]
-    if execution.staging is None:
-        del options["staging"]
-    elif execution.staging == execution.staging.without_axes:
-        for unasked in ("parallel", "axis_order", "micro_batch"):
-            del options["staging"][unasked]
-    if execution.staging is not None and execution.staging.schedule.endswith(ENDING):
-        options["staging"]["schedule"] = schedule_of(execution.staging.schedule).says
-    if not execution.inference:
-        del options["mode"]
-    for later in ("update", "early_stop", "memory_reserve", "paces"):
-        if not options[later]:
-            del options[later]
+    """An execution model's options; of a schedule's file what it says."""
+    options, staging = asdict(execution), execution.staging
+    if staging is not None and staging.schedule.endswith(ENDING):
+        options["staging"]["schedule"] = schedule_of(staging.schedule).says
     return options
 
 
 _NO_PART = ("description", "power", "price")
 """Fields of a device that change no step."""
+_NO_HABIT = ("name", "description", "memory_reserve")
+"""Fields of a stack that change no step, or are the execution's."""
 
 
 @once_for_each
 def _array(array: Array) -> dict[str, Any]:
-    """What an array is, whatever it is called."""
+    """What an array is, whatever it and its stack are called."""
+    stack = asdict(array.stack) if array.stack else {}
     return {
         "topology": asdict(array.topology),
         "array": [
             [{k: v for k, v in asdict(device).items() if k not in _NO_PART}, count]
             for device, count in array.group.kinds
         ],
-        **({"stack": _habits(array.stack)} if array.stack else {}),
-    }
-
-
-def _habits(stack: Stack) -> dict[str, Any]:
-    """What a stack does that is no device's nor the execution's, whatever it is called."""
-    return {
-        k: v for k, v in asdict(stack).items() if k not in ("name", "description", "memory_reserve")
+        "stack": {k: v for k, v in stack.items() if k not in _NO_HABIT},
     }
 
 
 @once_for_each
-def _layers(network: Network) -> list[list[Any]]:
-    """Layers without their names: inputs are numbers of earlier ones, -1 the network's.
-
-    What the first networks have none of is left out where it is absent, so
-    that their cases keep their identities.
-    """
+def _layers(network: Network) -> str:
+    """A digest of the layers without their names: inputs are numbers, -1 the network's."""
     number = {"input": -1, "": -1} | {layer.name: i for i, layer in enumerate(network.layers)}
-    return [
+    return _digest(
         [
-            layer.kind,
-            [number[name] for name in layer.inputs],
-            [layer.input.channels, layer.input.height, layer.input.width],
-            [layer.output.channels, layer.output.height, layer.output.width],
-            layer.kernel,
-            *_further(layer, number[layer.shared]),
+            asdict(layer)
+            | {
+                "name": "",
+                "inputs": [number[name] for name in layer.inputs],
+                "shared": number[layer.shared],
+            }
+            for layer in network.layers
         ]
-        for layer in network.layers
-    ]
-
-
-def _further(layer: Layer, shared: int) -> list[Any]:
-    others = [[shape.channels, shape.height, shape.width] for shape in layer.others]
-    fields = [
-        layer.groups,
-        layer.transposed,
-        layer.vocabulary,
-        layer.directions,
-        layer.extra,
-        layer.operator,
-        shared,
-        others,
-    ]
-    if layer.block > 1:
-        fields.append(layer.block)
-    if layer.sizes:
-        fields.append(layer.sizes)
-    return [] if fields == [1, False, 0, 1, 0, "", -1, []] else [fields]
+    )
 
 
 def _check_schedule(staging: Staging) -> None:

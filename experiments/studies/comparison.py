@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple, TypedDict, Unpack, cast
+from typing import NamedTuple, TypedDict, Unpack
 
 from experiments.output import UsageError
 from experiments.studies.case import Case, Planned
@@ -13,7 +13,7 @@ from experiments.studies.published_values import averages
 from experiments.studies.running.outputs import REFUSED, Outputs, fastest_alone, overflow_of
 from experiments.studies.running.runner import Runner
 from experiments.studies.speedups import BASELINE, Comparison, Row
-from experiments.studies.step_numbers import fields_of, throughput
+from experiments.studies.step_numbers import MEASURES, fields_of, throughput
 from experiments.studies.unread import warnings
 from hardware import Array, Group
 from hardware.array import waiting
@@ -22,8 +22,6 @@ from simulator import PUBLISHED, Execution
 from workloads import ZOO, Network, NetworkError, load_network
 
 PUBLISHED_BATCH = 512
-MEASURES = {"energy": "energy_j", "traffic": "traffic_bytes"}
-"""The output that each metric beside time adds."""
 
 
 class Place(NamedTuple):
@@ -80,7 +78,10 @@ def comparisons(
     planners: Sequence[str | Planner],
     batch: int = PUBLISHED_BATCH,
     progress: Callable[[str], None] = lambda done: None,
-    **options: Unpack[Options],
+    *,
+    metrics: tuple[str, ...] = ("time",),
+    runner: Runner | None = None,
+    **conditions: Unpack[Conditions],
 ) -> list[Comparison]:
     """Plan and simulate every network under every planner; ``progress`` hears of each row done.
 
@@ -88,9 +89,7 @@ def comparisons(
     networks finished so far, if there are any.
     """
     refuse_twins(networks)
-    asked, metrics = named(planners), options.pop("metrics", ("time",))
-    runner = options.pop("runner", Runner())
-    conditions = cast("Conditions", options)
+    asked, execution = named(planners), conditions.get("execution", PUBLISHED)
     cases = {
         Place(i, network.name, name): Case(network, planner, array, batch, **conditions)
         for i, array in enumerate(arrays)
@@ -100,7 +99,7 @@ def comparisons(
     study = _Study(tuple(asked), metrics, cases, {})
     complete = True
     try:
-        for place in study.run(runner):
+        for place in study.run(runner or Runner()):
             progress(f"{place.network} {place.planner}")
     except KeyboardInterrupt:
         complete = False
@@ -118,10 +117,10 @@ def comparisons(
             complete or len(study.finished(i)) == len(networks),
             metrics,
             conditions.get("communication", "printed"),
-            str(conditions.get("execution", PUBLISHED)),
+            str(execution),
             array.group.cores,
             tuple(study.overflows(i)),
-            tuple(warnings(array, conditions.get("execution", PUBLISHED))),
+            tuple(warnings(array, execution)),
             tuple(study.base_full(i)),
         )
         for i, array in enumerate(arrays)
@@ -186,11 +185,8 @@ class _Study:
         planner that judges steps has looked there itself.
         """
         case = self.cases[place]
-        if place.alone or place.planner == BASELINE or isinstance(case.planner, Planned):
-            return {}
-        if case.planner in JUDGED:
-            return {}
-        if not outputs.get("uneven"):
+        whole = place.alone or place.planner == BASELINE or isinstance(case.planner, Planned)
+        if whole or case.planner in JUDGED or not outputs.get("uneven"):
             return {}
         further = {place._replace(alone=True): replace(case, array=fastest_alone(case.array))}
         self.cases.update(further)
@@ -198,15 +194,9 @@ class _Study:
 
     def finished(self, array: int) -> list[str]:
         """Networks of an array of which every row has what it needs, and none was refused."""
-        cases: dict[str, list[Place]] = {}
-        for place in self.cases:
-            if place.array == array:
-                cases.setdefault(place.network, []).append(place)
-        return [
-            name
-            for name, of in cases.items()
-            if all(REFUSED not in self.found.get(place, {REFUSED: ""}) for place in of)
-        ]
+        places = [place for place in self.cases if place.array == array]
+        missing = {p.network for p in places if REFUSED in self.found.get(p, (REFUSED,))}
+        return [n for n in dict.fromkeys(p.network for p in places) if n not in missing]
 
     def rows(self, array: int) -> Iterator[Row]:
         """The rows of an array's finished networks."""

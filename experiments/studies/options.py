@@ -21,18 +21,24 @@ from simulator.cost.recompute import NONE, is_mode
 
 DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "update_order", "algorithm", "memory_reserve")
 AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch", "stage_hw", "stage_layers")
-STAGE_OPTIONS = (
-    "stages",
-    "schedule",
-    "micro_batches",
-    "virtual",
-    "recompute",
-    "tied",
-    "vertical_sync",
-    "batches",
-    "cuts",
-    *AXIS_OPTIONS,
-)
+OF_STAGES: dict[str, Callable[[str], object]] = {
+    "stages": lambda text: 0 if text == "auto" else _number("stages", text),
+    "schedule": str,
+    "micro_batches": lambda text: _number("micro_batches", text),
+    "virtual": lambda text: _number("virtual", text),
+    "recompute": lambda text: _whole_stages(text),
+    "tied": str,
+    "vertical_sync": lambda text: text == "yes",
+    "batches": lambda text: _number("batches", text),
+    "cuts": lambda text: tuple(part.strip() for part in text.split(",") if part),
+    "parallel": Axes.parse,
+    "axis_order": lambda text: ",".join(order_of(text)),
+    "micro_batch": lambda text: _number("micro_batch", text),
+    "stage_hw": lambda text: text.replace(" ", ""),
+    "stage_layers": stage_layers,
+}
+"""Fields of ``Staging``, and how they are read."""
+STAGE_OPTIONS = tuple(OF_STAGES)
 MODEL_OPTIONS = (*DEPLOYED_OPTIONS, "mode", "update", "zero", *STAGE_OPTIONS)
 CHOICES: dict[str, tuple[str, ...]] = {
     name: option.choices
@@ -41,7 +47,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
 } | {"algorithm": ("auto", *ALGORITHMS), "tied": ("copies",), "vertical_sync": ("yes", "no")}
 STAGES = "stages:"
 """What comes in front of stages that compute forward again as a whole."""
-NUMBERS = ("stages", "micro_batches", "virtual", "batches", "micro_batch")
 MOST = 1 << 20
 """Of stages and of micro-batches."""
 
@@ -82,11 +87,12 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
         if name == "recompute" and not text.startswith(STAGES):
             execution = replace(execution, recompute=_recomputed(execution, text))
         elif name in STAGE_OPTIONS:
-            staging = _staged(execution.staging or Staging(), name, text)
+            changed: dict[str, Any] = {name: OF_STAGES[name](text)}
+            staging = replace(execution.staging or Staging(), **changed)
             execution = replace(execution, staging=staging)
         else:
             field, read = READ.get(name, (name, str))
-            changed: dict[str, Any] = {field: read(text)}
+            changed = {field: read(text)}
             execution = replace(execution, **changed)
     if execution.staging is None:
         return execution
@@ -112,29 +118,12 @@ def check_axes(planners: Iterable[str | Planner], given: Iterable[str]) -> None:
         )
 
 
-def _staged(staging: Staging, name: str, text: str) -> Staging:
-    value: Any = text
-    if (name, text) == ("stages", "auto"):
-        value = 0
-    elif name in NUMBERS:
-        value = _number(name, text)
-    elif name == "vertical_sync":
-        value = text == "yes"
-    elif name == "parallel":
-        value = Axes.parse(text)
-    elif name == "axis_order":
-        value = ",".join(order_of(text))
-    elif name == "stage_hw":
-        value = text.replace(" ", "")
-    elif name == "stage_layers":
-        value = stage_layers(text)
-    elif name == "cuts":
-        value = tuple(part.strip() for part in text.split(",") if part)
-    elif name == "recompute":
-        value = text.removeprefix(STAGES)
-        for part in value.split(",") if value != "all" else ():
-            _number(name, part.strip(), least=0)
-    return replace(staging, **{name: value})
+def _whole_stages(text: str) -> str:
+    """Stages that compute forward again as a whole: all, or numbers of stages."""
+    value = text.removeprefix(STAGES)
+    for part in value.split(",") if value != "all" else ():
+        _number("recompute", part.strip(), least=0)
+    return value
 
 
 def _recomputed(execution: Execution, text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.notices import tell
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.published_values import Published
+from experiments.studies.step_numbers import MEASURES
 from planners import Plan
 from simulator import Execution
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 RATES = ("samples_per_s", "share_of_peak")
 BOUND = ("lower_bound_s", "step_gap")
 BASELINE = "data_parallel"
-METRIC_OF = {"energy_j": "energy", "energy_efficiency": "energy", "traffic_bytes": "traffic"}
+METRIC_OF = {column: metric for metric, column in MEASURES.items()}
+METRIC_OF["energy_efficiency"] = "energy"
 """The metric that a column of a comparison belongs to, if it is not time."""
 
 

@@ -15,15 +15,12 @@ from experiments.terms import duration, operation_names
 from planners import Plan
 from planners.axes.node_types import experts
 from planners.order import Kind, Phase
-from simulator import PICOSECONDS, Timeline
+from simulator import PICOSECONDS
 from simulator.search.bounds import EVERY_PLAN, StepBound, is_layout, step_bound, work_bound_s
 from simulator.search.stages import stages_bound
 from workloads import Node, partition_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from experiments.studies.case import Case
     from hardware import Array
     from planners import Axes
     from simulator import Operation, Timeline
@@ -129,7 +126,9 @@ def conventions(*, inference: bool) -> list[str]:
     return [OF_INFERENCE if inference else CONVENTION, ALL_COMPUTED]
 
 
-METRICS = ("time", "energy", "traffic")
+MEASURES = {"energy": "energy_j", "traffic": "traffic_bytes"}
+"""What each metric beside time adds to results."""
+METRICS = ("time", *MEASURES)
 
 
 def parse_metrics(text: str) -> tuple[str, ...]:
@@ -161,12 +160,7 @@ def metrics_of(text: str, array: Array) -> tuple[str, ...]:
 
 def measured(metrics: tuple[str, ...], timeline: Timeline) -> dict[str, Any]:
     """Joules and bytes of a whole step, where asked for."""
-    values: dict[str, Any] = {}
-    if "energy" in metrics:
-        values["energy_j"] = timeline.energy_j
-    if "traffic" in metrics:
-        values["traffic_bytes"] = timeline.traffic_bytes
-    return values
+    return {name: getattr(timeline, name) for metric, name in MEASURES.items() if metric in metrics}
 
 
 AXES = ("tp", "cp", "ep", "dp", "pp")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from multiprocessing.process import BaseProcess
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from experiments.ending import end_with, undisturbed
 from experiments.output import UsageError
@@ -32,13 +32,11 @@ class RunError(UsageError):
     """Cases could not be run to their end; what was finished is stored."""
 
 
-class Spread(Protocol):
-    """Calls a function with every case, somewhere; gives results by name as they finish."""
+Spread = Callable[[Callable[[Case], Any], Mapping[Any, Case]], Iterator[tuple[Any, Any]]]
+"""Calls a function with every case, somewhere; gives results by name as they finish.
 
-    def __call__(
-        self, function: Callable[[Case], Any], cases: Mapping[Any, Case], /
-    ) -> Iterator[tuple[Any, Any]]:
-        """Raises RunError when workers are lost."""
+Raises RunError when workers are lost.
+"""
 
 
 def call(function: Callable[[Case], Result], case: Case) -> Result:

@@ -73,27 +73,21 @@ class Runner:
         cases: Mapping[K, Case],
         then: Callable[[K, Outputs], Mapping[K, Case]] = nothing,
         work: Callable[[Case], Outputs] | None = None,
-        size: Callable[[K], float] = lambda name: 0.0,
-        expected: Mapping[K, Case] | None = None,
     ) -> Iterator[Finished[K]]:
         """Cases as they finish; ``then`` says which further ones a finished one calls for.
 
-        ``expected`` are all that may be run, further ones among them (None: ``cases``).
-
-        ``work`` runs one, in any process (None: as any step). Where several run at once, those
-        of the largest ``size`` begin first, so that none is left to the end alone.
-
-        One by one they finish in the order given, each followed by what it called for.
+        ``work`` runs one, in any process (None: as any step). One by one they
+        finish in the order given, each followed by what it called for.
         Raises RunError when workers are lost, and StoreError when the store fails.
         """
         everything = dict(cases)
-        self._forewarn(expected or everything)
+        self._forewarn(everything)
         waiting = deque(everything)
         seen: dict[str, Outputs] = {}
-        with self._workers(expected or everything) as spread:
+        with self._workers(everything) as spread:
             while waiting:
                 count = 1 if spread is here else len(waiting)
-                wave = sorted((waiting.popleft() for _ in range(count)), key=size, reverse=True)
+                wave = [waiting.popleft() for _ in range(count)]
                 asked = {name: everything[name] for name in wave}
                 for finished in self._wave(asked, seen, spread, work or run_case):
                     yield finished

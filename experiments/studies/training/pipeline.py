@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError, pairs_table
@@ -12,9 +12,7 @@ from experiments.studies.training.run import MOST_ITERATIONS, Training
 from experiments.studies.training.tables import SMALL, learned_rows, spread
 from hardware import Wires
 from planners import Staging
-from simulator import Timeline
 from simulator.analysis.stages import stage_uses
-from simulator.asynchronous.learning.models import Learned
 from simulator.asynchronous.learning.pipelines import Stages, learn_pipeline
 from simulator.asynchronous.learning.problems import load_problem
 
@@ -25,45 +23,11 @@ if TYPE_CHECKING:
 METHOD, USUAL = "pipeline", "pipedream"
 
 
-@dataclass(frozen=True)
-class Piped:
-    """What came of a pipeline's run."""
+def piped(asked: Training) -> dict[str, Any]:
+    """What ``--format json`` prints: the keys of any training run that stages have.
 
-    asked: Training
-    timeline: Timeline
-    stages: Stages
-    learned: Learned | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``--format json`` prints: the keys of any training run that stages have."""
-        asked, time_s = self.asked, self.timeline.makespan_s
-        ends = {(update.stage, update.at_ps) for update in self.stages.updates}
-        each = [sum(of == s for of, _ in ends) / time_s for s in range(asked.workers)]
-        uses = stage_uses(self.timeline)
-        wires = self.timeline.program.wires
-        names = wires.names if isinstance(wires, Wires) else ()
-        moved = self.timeline.link_bytes.tolist()
-        return {
-            "network": asked.network.name,
-            "method": METHOD,
-            "array": asked.array.name,
-            "execution": str(asked.execution),
-            "batch": asked.batch,
-            "iterations": asked.iterations,
-            "seed": asked.seed,
-            "iterations_per_s": sum(each),
-            "workers": each,
-            "time_s": time_s,
-            "staleness": {str(k): n for k, n in sorted(self.stages.staleness.items())},
-            "bytes": {name: b for name, b in zip(names, moved, strict=False) if b},
-            "waiting": {"other stages": sum(use.waiting for use in uses) / 1e12},
-            "versions": [use.versions for use in uses],
-            "learning": asked.learning(self.learned),
-        }
-
-
-def piped(asked: Training) -> Piped:
-    """Run ``iterations`` batches through as many stages as there are workers; then learn."""
+    Run ``iterations`` batches through as many stages as there are workers; then learn.
+    """
     if not 1 <= asked.iterations <= MOST_ITERATIONS // max(asked.workers, 1):
         raise UsageError(f"--iterations {asked.iterations}: at least one batch")
     if asked.slowdowns or asked.graph:
@@ -83,20 +47,42 @@ def piped(asked: Training) -> Piped:
         raise UsageError(f"--schedule {schedule}: runs one batch; take pipedream or 2bw")
     if asked.learn is not None:
         learned = learn_pipeline(load_problem(asked.learn, asked.seed, asked.rate), timeline)
-    return Piped(replace(asked, execution=execution), timeline, stages, learned)
+    time_s = timeline.makespan_s
+    ends = {(update.stage, update.at_ps) for update in stages.updates}
+    each = [sum(of == s for of, _ in ends) / time_s for s in range(asked.workers)]
+    uses = stage_uses(timeline)
+    wires = timeline.program.wires
+    names = wires.names if isinstance(wires, Wires) else ()
+    moved = timeline.link_bytes.tolist()
+    return {
+        "network": asked.network.name,
+        "method": METHOD,
+        "array": asked.array.name,
+        "execution": str(execution),
+        "batch": asked.batch,
+        "iterations": asked.iterations,
+        "seed": asked.seed,
+        "iterations_per_s": sum(each),
+        "workers": each,
+        "time_s": time_s,
+        "staleness": {str(k): n for k, n in sorted(stages.staleness.items())},
+        "bytes": {name: b for name, b in zip(names, moved, strict=False) if b},
+        "waiting": {"other stages": sum(use.waiting for use in uses) / 1e12},
+        "versions": [use.versions for use in uses],
+        "learning": asked.learning(learned),
+    }
 
 
-def piped_tables(found: Piped) -> Sequence[Table | str]:
+def piped_tables(data: dict[str, Any]) -> Sequence[Table | str]:
     """What people read."""
-    data = found.to_dict()
     rows = {
         "array": data["array"],
         "execution": data["execution"],
         "time": f"{data['time_s']:.9f} s",
         "updates": f"{data['iterations_per_s']:.6g} a second, all stages together",
         "versions of the weights": ", ".join(map(str, data["versions"])),
-        "staleness": spread(found.stages.staleness),
+        "staleness": spread(data["staleness"]),
     }
-    rows |= learned_rows(found.asked, found.learned)
+    rows |= learned_rows(data)
     table = pairs_table(f"{data['network']}, pipeline", rows.items())
-    return [table, SMALL] if found.learned else [table]
+    return [table, SMALL] if data["learning"] else [table]

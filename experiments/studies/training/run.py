@@ -297,12 +297,6 @@ class Trained:
         """When the loss that was asked about was reached; None if it never was."""
         return self.asked.to_target_s(self.learned)
 
-    @property
-    def shares(self) -> dict[str, float]:
-        """Of all workers' time, what they waited, by cause."""
-        whole = self.time_s * self.asked.workers or 1.0
-        return {cause: seconds / whole for cause, seconds in self.waiting.items()}
-
     def _hang(self) -> dict[str, Any] | None:
         if (hang := self.hang) is None:
             return None

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from experiments.studies.options import Axis
-    from experiments.studies.training.run import Trained, Training
-    from simulator.asynchronous.learning.models import Learned
+    from experiments.studies.training.run import Training
 
 SHOWN_LINKS = 5
 SMALL = (
@@ -21,55 +20,60 @@ SMALL = (
 )
 
 
-def learned_rows(asked: Training, learned: Learned | None) -> dict[str, str]:
+def learned_rows(data: Mapping[str, Any]) -> dict[str, str]:
     """The loss that was reached, and when the one that was asked about was."""
-    if learned is None:
+    if not (learned := data["learning"]):
         return {}
-    rows = {f"loss, {asked.learn}": f"{learned.curve[-1][1]:.6g}"}
-    if asked.loss is not None:
-        at_s = asked.to_target_s(learned)
-        rows[f"time to {asked.loss:g}"] = "never" if at_s is None else f"{at_s:.6g} s"
+    rows = {f"loss, {learned['problem']}": f"{learned['loss']:.6g}"}
+    if learned["target"] is not None:
+        rows[f"time to {learned['target']:g}"] = _reached(learned, " s")
     return rows
 
 
-def tables(found: Sequence[Trained]) -> Iterator[Table | str]:
-    """What people read."""
+def _reached(learned: Mapping[str, Any], unit: str = "") -> str:
+    at_s = learned["time_to_target_s"]
+    return "never" if at_s is None else f"{at_s:.6g}{unit}"
+
+
+def tables(found: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
+    """What people read, of what ``--format json`` has of each method."""
     if len(found) == 1:
         yield _one(found[0])
-        if found[0].learned:
+        if found[0]["learning"]:
             yield SMALL
     else:
-        yield from several(found[0].asked, [one.to_dict() for one in found])
+        yield from several(found)
 
 
-def _one(trained: Trained) -> Table:
-    asked, run, cluster = trained.asked, trained.run, trained.run.cluster
-    each, whole = trained.each_per_s, trained.time_s * asked.workers or 1.0
+def _one(data: Mapping[str, Any]) -> Table:
+    each = data["workers"]
+    whole = data["time_s"] * len(each) or 1.0
     about = {
-        "array": asked.array.name,
-        "workers": f"{asked.workers}, each a {cluster.unit}, {asked.batch} samples",
-        "slowdown": ", ".join(asked.slowdowns) or "none",
-        **({"graph": run.graph.name} if asked.way.graph else {}),
-        "one worker's step": f"{cluster.steps[0].duration_ps / 1e12:.9f} s",
-        "gradients": format_quantity(cluster.gradient_bytes, "B"),
+        "array": data["array"],
+        "workers": f"{len(each)}, each a {data['worker_is']}, {data['batch']} samples",
+        "slowdown": ", ".join(data["slowdown"]),
+        **({"graph": data["graph"]} if data["graph"] is not None else {}),
+        "one worker's step": f"{data['step_s']:.9f} s",
+        "gradients": format_quantity(data["gradient_bytes"], "B"),
     }
-    times = {"time": f"{trained.time_s:.9f} s"}
-    if (everybody := trained.everybody_s) is not None:
-        times[f"everybody's {asked.iterations}"] = f"{everybody:.9f} s"
+    times = {"time": f"{data['time_s']:.9f} s"}
+    if (everybody_s := data["everybody_s"]) is not None:
+        times[f"everybody's {data['iterations']}"] = f"{everybody_s:.9f} s"
     times |= {
-        "iterations": f"{trained.iterations_per_s:.6g} a second, all together",
+        "iterations": f"{data['iterations_per_s']:.6g} a second, all together",
         "": f"{min(each):.6g} to {max(each):.6g} a second each",
-        "staleness": spread(run.staleness),
-        "ahead of the last worker": spread(run.gaps),
+        "staleness": spread(data["staleness"]),
+        "ahead of the last worker": spread(data["gaps"]),
     }
-    spent = {"computing": f"{trained.computing_s / whole:.2%} of all workers' time"}
-    spent |= {f"waiting: {cause}": f"{share:.2%}" for cause, share in trained.shares.items()}
-    largest = sorted(trained.bytes.items(), key=lambda one: (-one[1], one[0]))
+    spent = {"computing": f"{data['computing_s'] / whole:.2%} of all workers' time"}
+    waiting = data["waiting"].items()
+    spent |= {f"waiting: {cause}": f"{seconds / whole:.2%}" for cause, seconds in waiting}
+    largest = sorted(data["bytes"].items(), key=lambda one: (-one[1], one[0]))
     links = {name: format_quantity(moved, "B") for name, moved in largest[:SHOWN_LINKS]}
     if more := len(largest[SHOWN_LINKS:]):
         links[""] = f"and {more} more links (--format json)"
-    title = f"{asked.network.name}, {asked.method}"
-    sections = (about, times, spent, links, learned_rows(asked, trained.learned))
+    title = f"{data['network']}, {data['method']}"
+    sections = (about, times, spent, links, learned_rows(data))
     return pairs_table(title, *(section.items() for section in sections))
 
 
@@ -78,21 +82,23 @@ def mean(counts: Mapping[int, int]) -> float:
     return sum(value * count for value, count in counts.items()) / max(sum(counts.values()), 1)
 
 
-def spread(counts: Mapping[int, int]) -> str:
+def spread(histogram: Mapping[str, int]) -> str:
     """Mean and largest of a histogram."""
+    counts = {int(value): count for value, count in histogram.items()}
     if not sum(counts.values()):
         return "none"
     return f"{mean(counts):.3g} on average, at most {max(counts)}"
 
 
-def several(asked: Training, found: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
+def several(found: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
     """A row for each method, of what ``--format json`` has of it."""
-    slow = ", ".join(asked.slowdowns) or "none"
-    title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, slowdown {slow}"
+    first = found[0]
+    slow, workers = ", ".join(first["slowdown"]), len(first["workers"])
+    title = f"{first['network']}, {workers} workers on {first['array']}, slowdown {slow}"
     rows = []
     for one in found:
         stale = {int(value): count for value, count in one["staleness"].items()}
-        waited = sum(one["waiting"].values()) / (one["time_s"] * asked.workers or 1.0)
+        waited = sum(one["waiting"].values()) / (one["time_s"] * workers or 1.0)
         row = {
             "method": one["method"],
             "iterations/s": f"{one['iterations_per_s']:.5g}",
@@ -104,14 +110,13 @@ def several(asked: Training, found: Sequence[Mapping[str, Any]]) -> Iterator[Tab
         }
         if learned := one["learning"]:
             row["loss"] = f"{learned['loss']:.4g}"
-        if learned and asked.loss is not None:
-            at_s = learned["time_to_target_s"]
-            row[f"to {asked.loss:g} [s]"] = "never" if at_s is None else f"{at_s:.6g}"
+        if learned and learned["target"] is not None:
+            row[f"to {learned['target']:g} [s]"] = _reached(learned)
         if any(other["hang"] for other in found):
             row["hangs"] = "yes" if one["hang"] else ""
         rows.append(row)
     yield from fitted(title, rows, ("gap", "stale", "slowest"))
-    if found[0]["learning"]:
+    if first["learning"]:
         yield SMALL
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
-from experiments.face.collective import COLLECTIVES
+from experiments.collective import COLLECTIVES
 from experiments.terms import duration
 from simulator import COLLECTIVES as THE_ENGINES
 

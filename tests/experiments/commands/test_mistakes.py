@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.face.collective import parse_bytes
+from experiments.collective import parse_bytes
 
 SWEEP = ["sweep", "--networks", "lenet", "--array", "tpu-v3-8", "--vary"]
 

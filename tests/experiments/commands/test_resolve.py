@@ -6,14 +6,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.cli import parser
-from experiments.commands.resolve import (
-    array_of,
-    case_of,
-    cases_of,
-    execution_of,
-    planners_of,
-    study_of,
-)
+from experiments.commands.resolve import case_of, cases_of, study_of
 from experiments.face.inputs import names, network_of
 from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
@@ -25,7 +18,6 @@ from planners import PlanError
 from simulator import DEPLOYED, PUBLISHED
 from workloads import ZOO, load_network
 
-ARRAY = load_array("accpar-mixed")
 RUNNERS = ("speedup", "sweep --vary batch=1", "report --output x.html")
 
 
@@ -55,25 +47,25 @@ def test_unknown_names_are_refused_before_anything_is_read() -> None:
     with pytest.raises(PlanError, match="did you mean accpar"):
         case_of(parsed("simulate no.onnx --planner acpar"))
     with pytest.raises(PlanError, match="unknown planner 'x'"):
-        planners_of(parsed("speedup --planners owt,x"))
+        study_of(parsed("speedup --planners owt,x"))
 
 
 def test_arrays_and_their_changes() -> None:
     args = parsed("simulate lenet --planner owt --array ring-8 --set topology.latency=1us")
     args.set = ["topology.latency=1 us"]
-    assert array_of(args).topology.latency_s == 1e-6
+    assert case_of(args).array.topology.latency_s == 1e-6
     args = parsed("report --output x.html")
     assert args.array is None
-    assert array_of(args).name == "accpar-mixed"
+    assert study_of(args).conditions.array.name == "accpar-mixed"
 
 
 def test_networks_and_planners_of_a_comparison() -> None:
     args = parsed("speedup")
     assert [network.name for network in study_of(args).networks] == list(ZOO)
-    assert planners_of(args)[:4] == ["data_parallel", "owt", "hypar", "accpar"]
+    assert study_of(args).planners[:4] == ("data_parallel", "owt", "hypar", "accpar")
     args = parsed("speedup --networks vgg11,lenet --planners accpar,owt,accpar")
     assert [network.name for network in study_of(args).networks] == ["vgg11", "lenet"]
-    assert planners_of(args) == ["accpar", "owt"]
+    assert study_of(args).planners == ("accpar", "owt")
 
 
 @pytest.mark.parametrize(
@@ -98,12 +90,10 @@ def test_empty_lists_of_names(text: str) -> None:
 
 def test_execution_models() -> None:
     step = "simulate lenet --planner owt"
-    assert execution_of(parsed(step), ARRAY) == PUBLISHED
-    assert execution_of(parsed(f"{step} --execution deployed"), ARRAY) == DEPLOYED
-    strict = execution_of(
-        parsed(f"{step} --execution deployed --strict-memory --shards exact"), ARRAY
-    )
-    assert strict == replace(DEPLOYED, strict_memory=True, whole_shards=False)
+    assert case_of(parsed(step)).execution == PUBLISHED
+    assert case_of(parsed(f"{step} --execution deployed")).execution == DEPLOYED
+    strict = case_of(parsed(f"{step} --execution deployed --strict-memory --shards exact"))
+    assert strict.execution == replace(DEPLOYED, strict_memory=True, whole_shards=False)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +102,7 @@ def test_execution_models() -> None:
 def test_options_of_the_other_model(option: str) -> None:
     name = option.split()[0].removeprefix("--")
     with pytest.raises(UsageError, match=f"{name}.* has no meaning under the published execution"):
-        execution_of(parsed(f"simulate lenet --planner owt {option}"), ARRAY)
+        case_of(parsed(f"simulate lenet --planner owt {option}"))
 
 
 @pytest.mark.parametrize("command", RUNNERS)

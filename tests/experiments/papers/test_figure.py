@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.face.papers import tables, to_dict
+from experiments.face.papers import PaperResult
 from experiments.output import text_of
 from experiments.papers.figure import Figure, beside, grid, largest
 
@@ -69,7 +69,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def to_table(**figures: Figure) -> str:
-    return text_of(*tables("hypar", figures))
+    return text_of(*PaperResult("hypar", figures).tables())
 
 
 def test_bars_as_a_table() -> None:
@@ -130,7 +130,7 @@ def test_maps_show_their_best_and_their_own() -> None:
 
 
 def test_json_has_it_all() -> None:
-    data = to_dict("accpar", {"6": FIGURE})
+    data = PaperResult("accpar", {"6": FIGURE}).to_dict()
     assert data["paper"].startswith("AccPar")
     assert data["figures"] == {"6": list(BARS)}
     assert data["notes"] == {"6": ["a message"]}

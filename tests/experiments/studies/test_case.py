@@ -35,6 +35,8 @@ def key(layers: dict[str, Layer]) -> str:
         ("cell", {"directions": 2}),
         ("norm", {"operator": "gelu"}),
         ("norm", {"extra": 16}),
+        ("norm", {"apart": True}),
+        ("head", {"bias": True}),
         ("cat", {"others": (Tensor(9, 4),)}),
         ("head", {"shared": "table"}),
         ("head", {"inputs": ("norm",)}),

@@ -96,22 +96,6 @@ def test_processes_run_what_cases_call_for_too() -> None:
     assert together == {f.name: f.outputs for f in Runner().run(cases(10, 11, 20, 21, 30, 31))}
 
 
-def test_the_largest_begin_first_where_several_run(
-    monkeypatch: pytest.MonkeyPatch, ran: list[int]
-) -> None:
-    """And those of one size in the order given; one by one all are in that order."""
-    monkeypatch.setattr(module, "on_cores", lambda _: nullcontext(lambda *of: here(*of)))
-
-    def size(batch: int) -> float:
-        return batch // 10
-
-    list(Runner(jobs=2).run(cases(11, 31, 12, 22, 21), size=size))
-    assert ran == [31, 22, 21, 11, 12]
-    ran.clear()
-    list(Runner(jobs=1).run(cases(11, 31, 12, 22, 21), size=size))
-    assert ran == [11, 31, 12, 22, 21]
-
-
 def test_a_store_is_asked_first_and_told_at_once(tmp_path: Path, ran: list[int]) -> None:
     with Store(tmp_path / "s.db") as store:
         runner = Runner(store)

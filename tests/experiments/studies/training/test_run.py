@@ -132,11 +132,11 @@ def test_notes() -> None:
 
 def test_histograms_in_words() -> None:
     assert spread({}) == "none"
-    assert spread({0: 3, 4: 1}) == "1 on average, at most 4"
+    assert spread({"0": 3, "4": 1}) == "1 on average, at most 4"
 
 
 def lines(*found: Trained) -> list[str]:
-    return text_of(*tables(found)).splitlines()
+    return text_of(*tables([one.to_dict() for one in found])).splitlines()
 
 
 def test_a_table_of_one() -> None:
