@@ -42,9 +42,9 @@ BIASED = "gpt-oss"
 """Of models of llama's kind that which has biases (OpenAI 2025, gpt-oss model card)."""
 REFUSALS = (PlanError, SimulationError)
 """What a plan or a step may be refused with."""
-RESERVING = ("torchtitan", "Megatron-DeepSpeed")
-"""Frameworks whose reports of memory count what the allocator has reserved, not what tensors have:
-reserved_bytes.all.peak (pytorch/torchtitan, metrics.py), and BigScience's logs."""
+RESERVING = {"torchtitan": 9999, "Megatron-DeepSpeed": 2022}
+"""Frameworks whose reports of memory count what is reserved, not what tensors have, and until which
+year: reserved_bytes.all.peak (pytorch/torchtitan, metrics.py), and BigScience's logs of BLOOM."""
 TOO_LARGE = "too_large"
 EAGER = "eager"
 
@@ -91,7 +91,9 @@ def case_of(row: Row) -> RowCase:
     if not row.attn:
         split = with_usual_attention(split, array.attention)
     usual, reserve = deployed(array), 0.0
-    if row.framework.startswith(RESERVING):
+    if any(
+        row.framework.startswith(one) and (row.year or 0) <= RESERVING[one] for one in RESERVING
+    ):
         reserve = usual.memory_reserve * capacity_bytes(array.group.kinds)
     if split.more:
         array = array.with_devices(_roomier)
@@ -214,7 +216,7 @@ def _network(sizes: Transformer) -> Network:
 
 
 def _own_network(row: Row) -> Network:
-    """The network that a row names; one from a file is run as eager PyTorch runs it.
+    """The network that a row names; a graph from a file is run as eager PyTorch runs it.
 
     Raises LeftOutError where it cannot be read.
     """
@@ -222,7 +224,8 @@ def _own_network(row: Row) -> Network:
         network = load_network(row.network)
     except NetworkError as error:
         raise LeftOutError(str(error).partition("\n")[0]) from None
-    return network if row.framework.startswith(COMPILED) else eager(network)
+    compiled = network.sizes is not None or row.framework.startswith(COMPILED)
+    return network if compiled else eager(network)
 
 
 @lru_cache(maxsize=128)

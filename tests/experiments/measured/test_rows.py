@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from onnx import save
 
 from experiments.measured.case import case_of
 from experiments.measured.rows import LeftOutError, Row, load, parse, shipped
@@ -12,7 +13,7 @@ from experiments.output import UsageError
 from hardware.reader import MOST_ROWS
 from tests.experiments.measured.some_rows import SMALL, small, table
 from workloads import load_network
-from workloads.transforms import eager
+from workloads.exporters.onnx_model import to_onnx
 
 
 def test_what_is_empty_is_unknown_and_what_is_written_is_read() -> None:
@@ -93,13 +94,22 @@ def test_a_network_lies_beside_the_table(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(
         'kind = "transformer"\nlayers = 2\nhidden = 64\nheads = 4\nvocab = 100\nseq = 32\n'
     )
-    path.write_text(table(SMALL | unknown | {"network": "own.toml", "framework": "MaxText"}))
+    path.write_text(table(SMALL | unknown | {"network": "own.toml"}))
     (row,) = load(str(path))
     assert row.network == str(tmp_path / "own.toml")
-    made = case_of(row).case.network
-    assert made == load_network(row.network)
-    path.write_text(table(SMALL | unknown | {"network": "own.toml", "framework": "torchtitan"}))
-    assert case_of(load(str(path))[0]).case.network == eager(made)
+    assert case_of(row).case.network == load_network(row.network)
+    graph = load_network("lenet")
+    save(to_onnx(graph), str(tmp_path / "graph.onnx"))
+    for framework, apart in (("torchtitan", True), ("MaxText", False)):
+        path.write_text(
+            table(
+                SMALL
+                | unknown
+                | {"network": "graph.onnx", "framework": framework, "tp": 1, "dp": 8}
+            )
+        )
+        made = case_of(load(str(path))[0]).case.network
+        assert any(layer.apart for layer in made.layers) == apart
     path.write_text(table(SMALL | unknown | {"network": "none.toml"}))
     with pytest.raises(LeftOutError, match=r"none\.toml"):
         case_of(load(str(path))[0])
