@@ -33,8 +33,8 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
     Where their number is no multiple of the stages, what stands before the first block
     and behind the last count as one each (126 blocks on 16 stages: 7 in the first and
     the last, 8 in the others), and what is left over goes to the first ones that may
-    have more. Where blocks are too few, or differ in size, stages have as many FLOPs as may be; in
-    the latter case one tensor crosses each cut. Raises PlanError for more stages than layers
+    have more. Where blocks are too few, or differ in size, stages have as many FLOPs as may be,
+    and one tensor crosses each cut if that can be. Raises PlanError for more stages than layers
     with weights.
     """
     if stages == 1:
@@ -48,7 +48,7 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
     each = flops[0] + flops[1] + flops[2]
     pieces = single_crossings(graph)
     inside = [any(weighted[v] for v in range(*ends)) for ends in pairwise((*pieces, len(graph)))]
-    if blocks.alike or sum(inside) < stages:
+    if sum(inside) < stages:
         return balanced([each.tolist()] * stages, weighted)
     sums = np.add.reduceat(each, pieces).tolist()
     return tuple(pieces[at] for at in balanced([sums] * stages, inside))
