@@ -45,20 +45,16 @@ class ParameterServer(Algorithm):
     def start(self, run: Run) -> None:  # noqa: D102
         shards = [_RoundServer(run, s, self.shards, run.n - self.late) for s in range(self.shards)]
 
-        def worker(w: int) -> Process:
-            iteration = 0
-            while True:
-                step = run.step(w, iteration)
-                yield step
-                for shard in shards:
-                    shard.push(w, iteration, step)
-                for shard in shards:
-                    yield from shard.wait(w)
-                run.finish(w)
-                iteration += 1
+        def iterate(w: int, iteration: int) -> Process:
+            step = run.step(w, iteration)
+            yield step
+            for shard in shards:
+                shard.push(w, iteration, step)
+            for shard in shards:
+                yield from shard.wait(w)
+            run.finish(w)
 
-        for w in range(run.n):
-            run.work(w, worker(w))
+        run.each(iterate)
 
 
 @dataclass(frozen=True)
@@ -100,30 +96,26 @@ class AsyncParameterServer(Algorithm):
             run.machine.process(shard.serve(), run.n + shard.number)
         most = self.most_ahead
 
-        def worker(w: int) -> Process:
-            iteration = 0
-            while True:
-                step = run.step(w, iteration)
-                yield step
-                pulled = [shard.push(w, iteration, step) for shard in shards]
-                for event in pulled:
-                    yield from run.wait(w, event, "the server")
-                iteration += 1
-                before = run.slowest
-                run.finish(w)
-                if most is not None:
-                    if run.slowest > before:
-                        for other in range(run.n):
-                            run.ring(other)
-                    yield from run.until(
-                        w,
-                        lambda: iteration - run.slowest <= most,  # noqa: B023
-                        "the last worker",
-                        lambda: [v for v in range(run.n) if run.at[v] == run.slowest],
-                    )
+        def iterate(w: int, iteration: int) -> Process:
+            step = run.step(w, iteration)
+            yield step
+            pulled = [shard.push(w, iteration, step) for shard in shards]
+            for event in pulled:
+                yield from run.wait(w, event, "the server")
+            before = run.slowest
+            run.finish(w)
+            if most is not None:
+                if run.slowest > before:
+                    for other in range(run.n):
+                        run.ring(other)
+                yield from run.until(
+                    w,
+                    lambda: iteration + 1 - run.slowest <= most,
+                    "the last worker",
+                    lambda: [v for v in range(run.n) if run.at[v] == run.slowest],
+                )
 
-        for w in range(run.n):
-            run.work(w, worker(w))
+        run.each(iterate)
 
 
 @dataclass(frozen=True)
