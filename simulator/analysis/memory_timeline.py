@@ -265,18 +265,6 @@ def at_rest(timeline: Timeline, worker: int) -> tuple[float, ...]:
     return _all_classes(timeline.program.workers[worker], 1, (0.0,) * len(MOVING))
 
 
-def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int, float]]:
-    """Start, end (picoseconds) and the most that was held (bytes) of each computation."""
-    for one in filled(timeline, worker):
-        yield one[:3]
-
-
-def peak_bytes(timeline: Timeline, worker: int) -> float:
-    """The most that one of a worker's cores held at any time, in bytes."""
-    held_bytes = timeline.program.workers[worker].held_bytes
-    return max((most for _, _, most in memory_over_time(timeline, worker)), default=held_bytes)
-
-
 def fullest(timeline: Timeline) -> int:
     """The worker whose cores hold the largest share of their capacity, the first of such."""
     workers = timeline.program.workers

@@ -146,8 +146,6 @@ class Costs(NamedTuple):
     """Fraction of its output's tensor that the first core's errors come as."""
     held_bytes: Floats
     """Of its weights, what the optimizer keeps of them, and what it makes forward."""
-    backward_sums_bytes: Floats
-    """Of errors, before they are summed."""
 
 
 def fraction(shard: Shard, whole: Shard, kinds: Sequence[PartitionType]) -> float:
@@ -368,7 +366,6 @@ class Tables:
             each([fraction(s, whole, (I, II, IV)) for s in shards]),
             each([fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
             each([self._held_bytes(v, s) for s in shards]),
-            backward,
         )
 
     def states_of_node(self, v: int) -> States:

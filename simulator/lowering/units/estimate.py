@@ -133,12 +133,12 @@ class UnitStep:
             )
         ]
 
-    def estimate_s(self, units: Units, priced: Priced | None = None) -> float:
+    def estimate_s(self, units: Units) -> float:
         """Seconds of a step by list scheduling, or as long as its bytes take, if that is longer.
 
         What sharing the memory does, the engine says.
         """
-        priced = priced or self.priced(units)
+        priced = self.priced(units)
         tasks = self.tasks(priced)
         starts = list_schedule(tasks, len(units.matrix) + 1).starts
         ends = (start + task.duration_ps for start, task in zip(starts, tasks, strict=True))
