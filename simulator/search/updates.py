@@ -19,10 +19,10 @@ from planners.plan.updates import Updates, updates_of
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
-from simulator.lowering.models import MODELS, rules_of
-from simulator.lowering.pipeline.program import pipelined
+from simulator.lowering.models import rules_of
+from simulator.lowering.pipeline.program import step_program
 from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.training_step import alone_s, training_step
+from simulator.lowering.step.training_step import alone_s
 from simulator.sharding.mesh import Mesh, parts
 from workloads import Network
 
@@ -40,16 +40,7 @@ def with_updates(network: Network, plan: Plan, array: Array, execution: Executio
     plans = candidates(network, plan, array, free)
     if len(plans) == 1:
         return plans[0]
-
-    def seconds(one: Plan) -> float:
-        if one.pipeline is None:
-            program = training_step(rules_of(network, one, array, free, folded=True))
-        else:
-            model, planned = MODELS[free.model], free.planned(array)
-            program = pipelined(network, one, planned, free, model, folded=True)
-        return run(program).iteration_s
-
-    return min(plans, key=seconds)
+    return min(plans, key=lambda one: run(step_program(network, one, array, free)).iteration_s)
 
 
 AUTO = "auto"
