@@ -18,8 +18,8 @@ import numpy as np
 from experiments.papers.figure import Figure, Row, beside, grid
 from experiments.studies.published_values import published
 from planners import Pipeline, Place, Plan, PlanError, Stage
-from planners.pipeline import planned_part, read_profile
 from planners.pipeline.masks import topological
+from planners.pipeline.profile import planned_part, read_profile
 from simulator import PICOSECONDS, Program
 from simulator.engine.replay import run
 from simulator.lowering.pipeline.profiled import MeasuredLayer, MeasuredStage, profiled

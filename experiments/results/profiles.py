@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.output import table
 from experiments.results.result import Answer
-from planners.pipeline import LoadGraph, MaxLoad, Phaze, PhazeLayers, ProfiledPipeline, States
+from planners.pipeline.load_graph import LoadGraph
+from planners.pipeline.max_load import MaxLoad
+from planners.pipeline.phaze import Phaze, PhazeLayers
+from planners.pipeline.pipedream import ProfiledPipeline
+from planners.pipeline.states import States
 
 if TYPE_CHECKING:
     from rich.table import Table

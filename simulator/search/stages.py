@@ -13,8 +13,11 @@ from hardware import Array, wires_of
 from planners import Pipeline, Place, Plan, PlanError, Stage, Staging
 from planners.cost.objective import TIME, Objective
 from planners.order import Kind
-from planners.pipeline import Level, Paper, Profile, ProfileNode, plan_stages, states_of
+from planners.pipeline.cost_models import Level, Paper
+from planners.pipeline.pipedream import plan_stages
+from planners.pipeline.profile import Profile, ProfileNode
 from planners.pipeline.staging import cut_into, micro_batch
+from planners.pipeline.states import states_of
 from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.worker_records import doings
 from simulator.engine.jobs import Links, ints
