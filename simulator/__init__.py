@@ -70,7 +70,7 @@ def simulate(
         if schedule.flushes and not execution.inference:
             return run(program())
         whole = schedule.whole_batch and not execution.inference
-        return in_the_long_run(plan.pipeline, program, run, whole_batch=whole)
+        return in_the_long_run(plan.pipeline, program, whole_batch=whole)
     except DeadlockError as error:
         raise SimulationError(f"schedule {schedule.name!r}: {error}") from error
 

@@ -125,7 +125,7 @@ class Measured:
         how = schedule_of(schedule)
         if how.flushes:
             return run(program(1)).makespan_ps / PICOSECONDS / micro_batches
-        done = in_the_long_run(pipeline, program, run, whole_batch=how.whole_batch)
+        done = in_the_long_run(pipeline, program, whole_batch=how.whole_batch)
         return done.iteration_ps / PICOSECONDS / micro_batches
 
     def speedup(self, replicas: Sequence[int]) -> float:

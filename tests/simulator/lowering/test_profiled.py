@@ -41,7 +41,7 @@ def test_the_slowest_stage_sets_the_rhythm() -> None:
     measured = stages(3)
     measured[1] = MeasuredStage((MeasuredLayer("layer1", 0.03, 0.05, 0.0),))
     done = in_the_long_run(
-        of, lambda batches: profiled(measured, of, 1e9, batches), run, whole_batch=False
+        of, lambda batches: profiled(measured, of, 1e9, batches), whole_batch=False
     )
     assert done.iteration_ps == pytest.approx(0.08 * PICOSECONDS, abs=200)
 
@@ -51,7 +51,7 @@ def test_replicas_sum_in_a_ring() -> None:
     of = pipeline((2,), "pipedream")
     measured = stages(1, weights=1e8)
     done = in_the_long_run(
-        of, lambda batches: profiled(measured, of, 1e9, batches), run, whole_batch=False
+        of, lambda batches: profiled(measured, of, 1e9, batches), whole_batch=False
     )
     assert done.iteration_ps == pytest.approx(0.13 / 2 * PICOSECONDS, abs=200)
 
