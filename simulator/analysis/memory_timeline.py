@@ -256,13 +256,13 @@ def filled(timeline: Timeline, worker: int) -> Iterator[Filled]:
     mine, known = timeline.program.workers[worker], bool(timeline.memory)
     walk = _in_stages if mine.rank_program is not None else _in_one
     for start_ps, end_ps, most, versions, moving in walk(timeline, worker):
-        by_class = _all_classes(mine, versions, moving) if known else ()
+        by_class = classes_of(mine, versions, moving) if known else ()
         yield Filled(start_ps, end_ps, most, by_class)
 
 
 def at_rest(timeline: Timeline, worker: int) -> tuple[float, ...]:
     """Bytes of each of CLASSES that a worker holds before the step, and after it."""
-    return _all_classes(timeline.program.workers[worker], 1, (0.0,) * len(MOVING))
+    return classes_of(timeline.program.workers[worker], 1, (0.0,) * len(MOVING))
 
 
 def fullest(timeline: Timeline) -> int:
@@ -315,7 +315,8 @@ def _in_one(timeline: Timeline, worker: int) -> Iterator[Step]:
         moving = tuple(a + b for a, b in zip(moving, more_by or nothing, strict=True))
 
 
-def _all_classes(worker: Worker, versions: int, moving: tuple[float, ...]) -> tuple[float, ...]:
+def classes_of(worker: Worker, versions: int, moving: tuple[float, ...]) -> tuple[float, ...]:
+    """What a worker holds by CLASSES, with so many versions of the weights."""
     more = (versions - 1) * worker.weight_bytes
     always = worker.held_bytes + more, worker.weight_bytes + more, worker.gradient_bytes
     return all_classes(*always, moving)

@@ -72,23 +72,15 @@ class Backup(ParameterServer):
 
 
 @dataclass(frozen=True)
-class AsyncParameterServer(Algorithm):
+class AsyncParameterServer(ParameterServer):
     """Asynchronous parameter server: ``shards`` servers, each with a queue of gradients."""
 
-    shards: int = 1
     source: ClassVar[str] = "textbook; Dean et al., Large scale distributed deep networks, 2012"
-
-    @property
-    def servers(self) -> int:  # noqa: D102
-        return self.shards
 
     @property
     def most_ahead(self) -> int | None:
         """Iterations that one may be ahead of the last worker; None: as many as come."""
         return None
-
-    def check(self, workers: int) -> None:  # noqa: ARG002, D102
-        within("shards", self.shards, 1)
 
     def start(self, run: Run) -> None:  # noqa: D102
         shards = [_QueueServer(run, s, self.shards) for s in range(self.shards)]
@@ -144,9 +136,9 @@ class _Server:
         self.run, self.number = run, number
         cluster, n = run.cluster, run.n
         size = cluster.gradient_bytes / shards
-        self._push = [cluster.push(w, number, size) for w in range(n)]
+        self._push = [cluster.by_port("push", w, number, size) for w in range(n)]
         size = cluster.model_bytes / shards
-        self._pull = [cluster.pull(w, number, size) for w in range(n)]
+        self._pull = [cluster.by_port("pull", w, number, size) for w in range(n)]
         self._update = cluster.server_update(number, size, gradients)
 
 
