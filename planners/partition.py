@@ -169,11 +169,6 @@ def is_operand(node: Node, edge: int) -> bool:
     return node.operand > 0 and edge > 0
 
 
-def as_read(node: Node, edge: int) -> tuple[PartitionType, ...]:
-    """The layout in which a node of each type reads the tensor of one of its edges."""
-    return AS_OPERAND if is_operand(node, edge) else AS_READ
-
-
 def partial_sums(type_: PartitionType, size: Sizes, *, pooled: bool = False) -> float:
     """Elements each group receives to complete its partial sums (AccPar).
 

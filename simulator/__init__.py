@@ -25,11 +25,11 @@ from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import replay, run
 from simulator.engine.timeline import Record, Timeline
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution, deployed, usual
-from simulator.lowering.models import MODELS, rules_of
-from simulator.lowering.pipeline.program import pipelined
+from simulator.lowering.models import rules_of
+from simulator.lowering.pipeline.program import step_program
 from simulator.lowering.pipeline.steady import in_the_long_run
 from simulator.lowering.schedules.registry import schedule_of
-from simulator.lowering.step.training_step import step_memory, training_step
+from simulator.lowering.step.training_step import step_memory
 from workloads import Network, NetworkError
 
 MODEL_VERSION = 10
@@ -70,7 +70,7 @@ def simulate(
         if schedule.flushes and not execution.inference:
             return run(program())
         whole = schedule.whole_batch and not execution.inference
-        return in_the_long_run(plan.pipeline, program, run, whole_batch=whole)
+        return in_the_long_run(plan.pipeline, program, whole_batch=whole)
     except DeadlockError as error:
         raise SimulationError(f"schedule {schedule.name!r}: {error}") from error
 
@@ -95,10 +95,7 @@ def program_of(
         )
     _check_recompute(network, execution)
     with no_collecting():
-        if plan.pipeline is None:
-            return training_step(rules_of(network, plan, array, execution, folded=folded))
-        planned, model = execution.planned(array), MODELS[execution.model]
-        return pipelined(network, plan, planned, execution, model, folded=folded, batches=batches)
+        return step_program(network, plan, array, execution, folded=folded, batches=batches)
 
 
 def memory_of(

@@ -27,7 +27,13 @@ from experiments.results.profiles import of_max_load, of_phaze, of_pipeline
 from experiments.results.result import Answer, check_outputs, show
 from experiments.studies.case import Case
 from hardware.quantity import in_bytes, parse_quantity
-from planners import pipeline as pipedream
+from planners.pipeline.cost_models import COST_MODELS, parse_hierarchy
+from planners.pipeline.load_graph import read_load_graph
+from planners.pipeline.max_load import max_load
+from planners.pipeline.phaze import Training, layers_of, phaze, read_phaze
+from planners.pipeline.pipedream import Rules, plan_stages
+from planners.pipeline.profile import planned_part, read_profile
+from planners.pipeline.states import states_of
 from workloads import read_layer_file
 
 MOST_LEVELS = 16
@@ -216,13 +222,13 @@ def _quantity(flag: str, text: str, unit: str) -> float:
 
 
 def _pipedream(args: argparse.Namespace) -> tuple[Answer, list[str]]:
-    levels = pipedream.parse_hierarchy(args.hierarchy)
-    profile, left_out = pipedream.planned_part(pipedream.read_profile(args.profile))
-    states = pipedream.states_of(profile)
-    model = pipedream.COST_MODELS[args.cost_model or "paper"](args.activation_ratio)
-    rules = pipedream.Rules(args.straight, args.fewer, _memory(args))
+    levels = parse_hierarchy(args.hierarchy)
+    profile, left_out = planned_part(read_profile(args.profile))
+    states = states_of(profile)
+    model = COST_MODELS[args.cost_model or "paper"](args.activation_ratio)
+    rules = Rules(args.straight, args.fewer, _memory(args))
     with progress_bar(len(levels) * len(states)) as done:
-        plan = pipedream.plan_stages(states, levels, model, rules, done)
+        plan = plan_stages(states, levels, model, rules, done)
     notes = list(plan.notes)
     if left_out:
         notes.append(f"Inputs and unused sinks are no part of the plan: {_some(left_out)}.")
@@ -235,11 +241,11 @@ def _some(names: tuple[str, ...], most: int = 6) -> str:
 
 
 def _max_load(args: argparse.Namespace) -> tuple[Answer, list[str]]:
-    graph = pipedream.read_load_graph(args.profile)
+    graph = read_load_graph(args.profile)
     if (memory := _memory(args)) is not None:
         graph = replace(graph, memory_bytes=memory)
     with progress_bar(None) as done:
-        plan = pipedream.max_load(graph, args.devices, args.cpus, done)
+        plan = max_load(graph, args.devices, args.cpus, done)
     return of_max_load(plan, graph, args.devices), list(plan.notes)
 
 
@@ -252,7 +258,7 @@ def _micro_batches(text: str) -> int:
 
 def _phaze(args: argparse.Namespace) -> tuple[Answer, list[str]]:
     bandwidth = _quantity("--bandwidth", args.bandwidth, "B/s")
-    training = pipedream.Training(
+    training = Training(
         _micro_batches(args.micro_batches),
         bandwidth,
         _quantity("--memory", args.memory, "B"),
@@ -260,10 +266,10 @@ def _phaze(args: argparse.Namespace) -> tuple[Answer, list[str]]:
         args.recompute == WHOLE,
     )
     if args.profile.lower().endswith(".json"):
-        layers = pipedream.read_phaze(args.profile)
+        layers = read_phaze(args.profile)
     else:
-        profile, _ = pipedream.planned_part(pipedream.read_profile(args.profile))
-        layers = pipedream.layers_of(profile)
+        profile, _ = planned_part(read_profile(args.profile))
+        layers = layers_of(profile)
     with progress_bar(min(args.devices, len(layers.layers))) as done:
-        plan = pipedream.phaze(layers, args.devices, training, done)
+        plan = phaze(layers, args.devices, training, done)
     return of_phaze(plan, layers, args.devices), list(plan.notes)

@@ -8,6 +8,7 @@ comes out, and used for all others. Pipelines of these layers run on the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
 from itertools import pairwise
@@ -18,11 +19,11 @@ import numpy as np
 from experiments.papers.figure import Figure, Row, beside, grid
 from experiments.studies.published_values import published
 from planners import Pipeline, Place, Plan, PlanError, Stage
-from planners.pipeline import planned_part, read_profile
 from planners.pipeline.masks import topological
+from planners.pipeline.profile import planned_part, read_profile
 from simulator import PICOSECONDS, Program
 from simulator.engine.replay import run
-from simulator.lowering.pipeline.profiled import MeasuredLayer, MeasuredStage, profiled
+from simulator.lowering.pipeline.profiled import MeasuredStage, profiled
 from simulator.lowering.pipeline.steady import in_the_long_run
 from simulator.lowering.schedules.registry import schedule_of
 
@@ -60,7 +61,7 @@ class Measured:
         place = {node: i for i, node in enumerate(order)}
         time = batch * slower
         self.layers = [
-            MeasuredLayer(n.name, n.forward_s * time, n.backward_s * time, n.parameter_bytes)
+            replace(n, forward_s=n.forward_s * time, backward_s=n.backward_s * time)
             for n in (profile.nodes[i] for i in order)
         ]
         last = {u: max(place[w] for v, w in profile.edges if v == u) for u, _ in profile.edges}
@@ -125,7 +126,7 @@ class Measured:
         how = schedule_of(schedule)
         if how.flushes:
             return run(program(1)).makespan_ps / PICOSECONDS / micro_batches
-        done = in_the_long_run(pipeline, program, run, whole_batch=how.whole_batch)
+        done = in_the_long_run(pipeline, program, whole_batch=how.whole_batch)
         return done.iteration_ps / PICOSECONDS / micro_batches
 
     def speedup(self, replicas: Sequence[int]) -> float:

@@ -6,7 +6,11 @@ import math
 
 from experiments.output import table
 from experiments.results.result import Answer
-from planners.pipeline import LoadGraph, MaxLoad, Phaze, PhazeLayers, ProfiledPipeline, States
+from planners.pipeline.load_graph import LoadGraph
+from planners.pipeline.max_load import MaxLoad
+from planners.pipeline.phaze import Phaze, PhazeLayers
+from planners.pipeline.pipedream import ProfiledPipeline
+from planners.pipeline.states import States
 
 
 def of_pipeline(plan: ProfiledPipeline, states: States, hierarchy: str, notes: list[str]) -> Answer:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from planners.hierarchy.min_sum import (
     Factor,
+    Pending,
     TooWideError,
     add_tables,
     adjacency,
@@ -37,34 +38,6 @@ WORK = 150_000
 """Most factors handled in improving one choice: one to two seconds."""
 PATIENCE = 5
 """Rounds without any gain after which improving stops."""
-
-
-class Pending:
-    """Factors not yet eliminated, found by the variables they mention, oldest first."""
-
-    def __init__(self, variables: int, factors: Iterable[Factor]) -> None:
-        self._of: list[dict[int, Factor]] = [{} for _ in range(variables)]
-        self._added = 0
-        for factor in factors:
-            self.add(factor)
-
-    def add(self, factor: Factor) -> None:
-        """One more factor."""
-        for variable in factor.scope:
-            self._of[variable][self._added] = factor
-        self._added += 1
-
-    def take(self, variable: int) -> list[Factor]:
-        """The factors that mention a variable, which are removed."""
-        taken = list(self._of[variable].items())
-        for number, factor in taken:
-            for other in factor.scope:
-                del self._of[other][number]
-        return [factor for _, factor in taken]
-
-    def neighbours(self, variable: int) -> set[int]:
-        """The other variables that share a factor with one."""
-        return {v for f in self._of[variable].values() for v in f.scope} - {variable}
 
 
 @dataclass(frozen=True, slots=True)

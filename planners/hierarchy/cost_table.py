@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from planners.cost.objective import Objective, Prices, edge
 from planners.hierarchy.bounds import bounded
-from planners.hierarchy.min_sum import Elimination, TooWideError, factors_of
+from planners.hierarchy.min_sum import TooWideError, factors_of, minimise
 from planners.order import SUMMED_IN, Phase
 from planners.partition import (
     AS_PRODUCER,
@@ -170,11 +170,6 @@ class Terms:
         self.swap, self.rest = (np.concatenate([edge[i] for edge in edges]) for i in (2, 3))
 
     @cached_property
-    def elimination(self) -> Elimination:
-        """How the sum of these terms is minimised; raises TooWideError where that is too much."""
-        return Elimination(self.counts, [term.scope for term in self.terms])
-
-    @cached_property
     def share(self) -> Ints:
         """For every entry the one whose share it takes; -1 where that is a half."""
         found = np.full(len(self.node), -1)
@@ -260,10 +255,10 @@ class CostTable:
         if self.share is None:
             shares = np.append(choices.balanced(self.prices), 0.5)[terms.share]
         costs, lower = choices.cost(self.prices, shares), None
+        factors = factors_of(terms.counts, [term.scope for term in terms.terms], costs)
         try:
-            cost, picks = terms.elimination.minimise(costs)
+            cost, picks = minimise(terms.counts, factors)
         except TooWideError:
-            factors = factors_of(terms.counts, [term.scope for term in terms.terms], costs)
             found = bounded(terms.counts, factors)
             cost, picks, lower = found.cost, found.choice, found.lower
         return cost, self._partitions(picks, shares), lower

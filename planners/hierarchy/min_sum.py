@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,34 @@ class Factor:
     table: Table
 
 
+class Pending:
+    """Factors not yet eliminated, found by the variables they mention, oldest first."""
+
+    def __init__(self, variables: int, factors: Iterable[Factor]) -> None:
+        self._of: list[dict[int, Factor]] = [{} for _ in range(variables)]
+        self._added = 0
+        for factor in factors:
+            self.add(factor)
+
+    def add(self, factor: Factor) -> None:
+        """One more factor."""
+        for variable in factor.scope:
+            self._of[variable][self._added] = factor
+        self._added += 1
+
+    def take(self, variable: int) -> list[Factor]:
+        """The factors that mention a variable, which are removed."""
+        taken = list(self._of[variable].items())
+        for number, factor in taken:
+            for other in factor.scope:
+                del self._of[other][number]
+        return [factor for _, factor in taken]
+
+    def neighbours(self, variable: int) -> set[int]:
+        """The other variables that share a factor with one."""
+        return {v for f in self._of[variable].values() for v in f.scope} - {variable}
+
+
 def minimise(
     domains: Sequence[int], factors: Sequence[Factor], largest: int = LARGEST
 ) -> tuple[float, list[int]]:
@@ -48,83 +75,22 @@ def minimise(
     read from the last variable to the first. Raises TooWideError where a
     table would have more than ``largest`` entries.
     """
-    elimination = Elimination(tuple(domains), [factor.scope for factor in factors], largest)
-    return elimination.follow([factor.table for factor in factors])
-
-
-class Step(NamedTuple):
-    """One variable goes: the least of a sum of tables, for each choice of its neighbours.
-
-    ``operands`` are those tables: number, order of axes, and shape in the sum, whose last
-    axis is the variable's and whose others, ``scope``, are its neighbours'.
-    """
-
-    variable: int
-    scope: tuple[int, ...]
-    shape: tuple[int, ...]
-    operands: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
-
-
-class Elimination:
-    """The steps of ``minimise`` for tables over ``scopes``, whatever their entries are.
-
-    Of a chain a - b - c: a goes first, leaving the least of ab for every b; b goes
-    next, leaving the least of that + bc for every c. c is then chosen, then b, then a.
-    """
-
-    def __init__(
-        self,
-        domains: tuple[int, ...],
-        scopes: Sequence[tuple[int, ...]],
-        largest: int = LARGEST,
-    ) -> None:
-        self.domains, self.scopes = domains, scopes
-        self.steps: list[Step] = []
-        tables = [*scopes]
-        of: list[dict[int, None]] = [{} for _ in domains]  # tables by variable, oldest first
-        for number, scope in enumerate(tables):
-            for v in scope:
-                of[v][number] = None
-        for variable in elimination_order(domains, scopes, largest):
-            taken = [*of[variable]]
-            scope = tuple(sorted({v for number in taken for v in tables[number]} - {variable}))
-            axes = (*scope, variable)
-            operands = [(number, *_aligned(tables[number], axes, domains)) for number in taken]
-            self.steps.append(Step(variable, scope, tuple(domains[v] for v in axes), operands))
-            for number in taken:
-                for v in tables[number]:
-                    del of[v][number]
-            for v in scope:
-                of[v][len(tables)] = None
-            tables.append(scope)
-
-    def minimise(self, entries: Table) -> tuple[float, list[int]]:
-        """The least sum of tables whose entries lie one after the other."""
-        return self.follow([f.table for f in factors_of(self.domains, self.scopes, entries)])
-
-    def follow(self, tables: list[Table]) -> tuple[float, list[int]]:
-        """The least sum of the tables, and the choice of every variable; appends to them."""
-        total, decisions = 0.0, list[NDArray[np.intp]]()
-        for _, scope, shape, operands in self.steps:
-            sums = np.zeros(shape)
-            for number, order, aligned in operands:
-                sums += tables[number].transpose(order).reshape(aligned)
-            decisions.append(sums.argmin(axis=-1))
-            tables.append(sums.min(axis=-1))
-            if not scope:
-                total += float(tables[-1])
-        choice = [0] * len(self.domains)
-        for step, best in zip(reversed(self.steps), reversed(decisions), strict=True):
-            choice[step.variable] = int(best[tuple([choice[v] for v in step.scope])])
-        return total, choice
-
-
-def _aligned(
-    scope: tuple[int, ...], axes: tuple[int, ...], domains: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The order of a table's axes, and its shape, as an operand of a sum over ``axes``."""
-    order = sorted(range(len(scope)), key=lambda i: axes.index(scope[i]))
-    return tuple(order), tuple(domains[v] if v in scope else 1 for v in axes)
+    order = elimination_order(tuple(domains), [factor.scope for factor in factors], largest)
+    pending, total = Pending(len(domains), factors), 0.0
+    decisions: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
+    for variable in order:
+        taken = pending.take(variable)
+        scope = tuple(sorted({v for factor in taken for v in factor.scope} - {variable}))
+        sums = add_tables(taken, (*scope, variable), domains)
+        decisions.append((variable, scope, sums.argmin(axis=-1)))
+        if scope:
+            pending.add(Factor(scope, sums.min(axis=-1)))
+        else:
+            total += float(sums.min(axis=-1))
+    choice = [0] * len(domains)
+    for variable, scope, best in reversed(decisions):
+        choice[variable] = int(best[tuple([choice[v] for v in scope])])
+    return total, choice
 
 
 def factors_of(
@@ -141,7 +107,8 @@ def add_tables(factors: Sequence[Factor], axes: tuple[int, ...], domains: Sequen
     """The sum of tables over a common set of axes, added in the order given."""
     total = np.zeros([domains[variable] for variable in axes])
     for factor in factors:
-        order, shape = _aligned(factor.scope, axes, domains)
+        order = sorted(range(len(factor.scope)), key=lambda i: axes.index(factor.scope[i]))
+        shape = [domains[v] if v in factor.scope else 1 for v in axes]
         total += factor.table.transpose(order).reshape(shape)
     return total
 

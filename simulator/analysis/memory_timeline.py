@@ -256,25 +256,13 @@ def filled(timeline: Timeline, worker: int) -> Iterator[Filled]:
     mine, known = timeline.program.workers[worker], bool(timeline.memory)
     walk = _in_stages if mine.rank_program is not None else _in_one
     for start_ps, end_ps, most, versions, moving in walk(timeline, worker):
-        by_class = _all_classes(mine, versions, moving) if known else ()
+        by_class = classes_of(mine, versions, moving) if known else ()
         yield Filled(start_ps, end_ps, most, by_class)
 
 
 def at_rest(timeline: Timeline, worker: int) -> tuple[float, ...]:
     """Bytes of each of CLASSES that a worker holds before the step, and after it."""
-    return _all_classes(timeline.program.workers[worker], 1, (0.0,) * len(MOVING))
-
-
-def memory_over_time(timeline: Timeline, worker: int) -> Iterator[tuple[int, int, float]]:
-    """Start, end (picoseconds) and the most that was held (bytes) of each computation."""
-    for one in filled(timeline, worker):
-        yield one[:3]
-
-
-def peak_bytes(timeline: Timeline, worker: int) -> float:
-    """The most that one of a worker's cores held at any time, in bytes."""
-    held_bytes = timeline.program.workers[worker].held_bytes
-    return max((most for _, _, most in memory_over_time(timeline, worker)), default=held_bytes)
+    return classes_of(timeline.program.workers[worker], 1, (0.0,) * len(MOVING))
 
 
 def fullest(timeline: Timeline) -> int:
@@ -327,7 +315,8 @@ def _in_one(timeline: Timeline, worker: int) -> Iterator[Step]:
         moving = tuple(a + b for a, b in zip(moving, more_by or nothing, strict=True))
 
 
-def _all_classes(worker: Worker, versions: int, moving: tuple[float, ...]) -> tuple[float, ...]:
+def classes_of(worker: Worker, versions: int, moving: tuple[float, ...]) -> tuple[float, ...]:
+    """What a worker holds by CLASSES, with so many versions of the weights."""
     more = (versions - 1) * worker.weight_bytes
     always = worker.held_bytes + more, worker.weight_bytes + more, worker.gradient_bytes
     return all_classes(*always, moving)

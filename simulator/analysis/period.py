@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from simulator.engine.timeline import Period, Timeline
@@ -18,6 +20,12 @@ def micro_batch_ends(timeline: Timeline) -> list[int]:
     np.maximum.at(last, micro_batches, ends)
     found: list[int] = last.tolist()
     return found
+
+
+def mean_period(ends: Sequence[int]) -> float:
+    """Picoseconds between two micro-batches that end then, the mean of the second half."""
+    middle = len(ends) // 2
+    return (ends[-1] - ends[middle]) / (len(ends) - 1 - middle) if len(ends) > 2 else ends[-1]
 
 
 def steady_period(

@@ -188,15 +188,8 @@ class Cluster:
         job = Job(what, load, each_bytes, latency_s)
         return _exchange(what, Phase.UPDATE, each_bytes * len(sources) / 2, (job,))
 
-    def push(self, worker: int, server: int, size_bytes: float) -> Operation:
-        """Gradients of a worker to one server, by the wires and into the server's port."""
-        return self._port_job("push", worker, server, size_bytes)
-
-    def pull(self, worker: int, server: int, size_bytes: float) -> Operation:
-        """Weights from one server, out of its port, to a worker."""
-        return self._port_job("pull", worker, server, size_bytes)
-
-    def _port_job(self, what: str, worker: int, server: int, size_bytes: float) -> Operation:
+    def by_port(self, what: str, worker: int, server: int, size_bytes: float) -> Operation:
+        """What a worker has to "push" to one server, or "pull", by the wires and its port."""
         mine, its = np.array(self.ranks[worker]), np.array(self._beside[server])
         its = np.resize(its, len(mine))
         ends = (mine, its) if what == "push" else (its, mine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array as column
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import count
 from typing import Any
 
 import simpy
@@ -98,6 +99,16 @@ class Run:
         process = self.machine.process(self._life(worker, generator), worker)
         if worker in self.slowdowns.dies_s:
             self.env.process(self._die(worker, process))
+
+    def each(self, iterate: Callable[[int, int], Process]) -> None:
+        """Every worker does its iterations, of which ``iterate`` is one, until the run ends."""
+
+        def all_of(worker: int) -> Process:
+            for iteration in count():
+                yield from iterate(worker, iteration)
+
+        for worker in range(self.n):
+            self.work(worker, all_of(worker))
 
     def _life(self, worker: int, generator: Process) -> Process:
         try:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from os.path import isfile
-from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator, default_rng
@@ -31,54 +30,24 @@ LEAST = 1e-6
 """Of how many times as long anything takes."""
 Draw = Callable[[Generator, int], "np.ndarray[tuple[int], np.dtype[np.float64]]"]
 """So many factors from a generator."""
+Factors = Callable[[int], Callable[[int], float]]
+"""Of a worker, how many times as long each of its iterations takes."""
 
 
-class Factors(Protocol):
-    """How many times as long each iteration of a worker takes."""
-
-    def of(self, worker: int) -> Callable[[int], float]:
-        """Of one worker: the factor of any iteration."""
-
-
-@dataclass(frozen=True)
-class _Worker:
-    """One worker is always so many times slower."""
-
-    worker: int
-    times: float
-
-    def of(self, worker: int) -> Callable[[int], float]:
-        factor = self.times if worker == self.worker else 1.0
-        return lambda _: factor
-
-
-@dataclass(frozen=True)
-class _Drawn:
+def _drawn(draw: Draw, stream: tuple[int, int]) -> Factors:
     """Each iteration's factor is drawn anew, from the worker's own stream."""
 
-    draw: Draw
-    stream: tuple[int, int]
-
-    def of(self, worker: int) -> Callable[[int], float]:
-        rng, drawn = default_rng((*self.stream, worker)), list[float]()
+    def of(worker: int) -> Callable[[int], float]:
+        rng, drawn = default_rng((*stream, worker)), list[float]()
 
         def factor(iteration: int) -> float:
             while len(drawn) <= iteration:
-                drawn.extend(self.draw(rng, DRAWN_AT_ONCE).tolist())
+                drawn.extend(draw(rng, DRAWN_AT_ONCE).tolist())
             return drawn[iteration]
 
         return factor
 
-
-@dataclass(frozen=True)
-class _Trace:
-    """A line for each iteration, a factor for each worker; at its end it begins anew."""
-
-    rows: tuple[tuple[float, ...], ...]
-
-    def of(self, worker: int) -> Callable[[int], float]:
-        rows = self.rows
-        return lambda iteration: rows[iteration % len(rows)][worker]
+    return of
 
 
 @dataclass(frozen=True)
@@ -92,7 +61,7 @@ class Slowdowns:
 
     def pace(self, worker: int) -> Callable[[int], float] | None:
         """How many times as long its iterations take: the product of all; None if none slows."""
-        found = [factors.of(worker) for factors in self.factors]
+        found = [factors(worker) for factors in self.factors]
         if len(found) < 2:
             return found[0] if found else None
 
@@ -134,10 +103,12 @@ def _factors(
     stream: tuple[int, int],
 ) -> Factors:
     if kind == "worker" and len(words) == 2:
-        return _Worker(_who(text, words[0], workers), _times(text, words[1]))
+        slow, times = _who(text, words[0], workers), _times(text, words[1])
+        return lambda worker: lambda _: times if worker == slow else 1.0
     if (draw := draw_of(text)) is not None:
-        return _Drawn(draw, stream)
-    return _trace(text, workers, iterations)
+        return _drawn(draw, stream)
+    rows = _trace(text, workers, iterations)  # at its end it begins anew
+    return lambda worker: lambda iteration: rows[iteration % len(rows)][worker]
 
 
 def draw_of(text: str) -> Draw | None:
@@ -181,7 +152,7 @@ def _number(text: str, word: str, least: float, most: float, rule: str) -> float
     return value
 
 
-def _trace(name: str, workers: int, iterations: int) -> _Trace:
+def _trace(name: str, workers: int, iterations: int) -> list[tuple[float, ...]]:
     """A file with a line an iteration and a factor for each worker; # begins a comment."""
     if not isfile(name):
         raise TrainingError(f"slowdown {name!r}: expected {FORMS}")
@@ -195,7 +166,7 @@ def _trace(name: str, workers: int, iterations: int) -> _Trace:
         raise TrainingError(
             f"slowdown {name!r}: {len(rows)} lines for {iterations} iterations; is it cut off?"
         )
-    return _Trace(tuple(rows))
+    return rows
 
 
 def _row(name: str, number: int, words: Sequence[str], workers: int) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ so that the first link of the way carries its readers times the bytes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -152,14 +152,6 @@ class Transfer(NamedTuple):
     alike: tuple[tuple[int, tuple[int, ...]], ...]
 
 
-def multicast(
-    medium: Medium, size_bytes: float, source: int, readers: Sequence[int], kind: str
-) -> Job:
-    """One multicast as a job of the medium's links."""
-    load = medium.load(kind, source, readers)
-    return Job("multicast", load, size_bytes, medium.latency_s)
-
-
 def job_of(medium: Medium, transfer: Transfer) -> Job:
     """A transfer's job: the flows of all that is alike together."""
     flows = np.zeros(len(medium.bandwidth))
@@ -169,23 +161,17 @@ def job_of(medium: Medium, transfer: Transfer) -> Job:
     return Job("multicast", Load.of(flows), transfer.size_bytes, medium.latency_s)
 
 
-def run_together(
-    medium: Medium, jobs: Sequence[Job], done: Callable[[int, int], object] = lambda i, at_ps: None
-) -> tuple[float, Floats]:
-    """Run jobs at once on SimPy: seconds until the last is over, and bytes over every link.
-
-    ``done`` is told each job's number and end in picoseconds.
-    """
+def run_together(medium: Medium, jobs: Sequence[Job]) -> tuple[float, Floats]:
+    """Run jobs at once on SimPy: seconds until the last is over, and bytes over every link."""
     env = simpy.Environment(initial_time=0)
     links = Interconnect(env, medium.bandwidth)
     ends: list[int] = []
 
-    def process(number: int, job: Job) -> Generator[simpy.Event, Any, None]:
+    def process(job: Job) -> Generator[simpy.Event, Any, None]:
         yield links.submit(job)
         ends.append(int(env.now))
-        done(number, int(env.now))
 
-    for number, job in enumerate(jobs):
-        env.process(process(number, job))
+    for job in jobs:
+        env.process(process(job))
     env.run()
     return max(ends, default=0) / PICOSECONDS, links.link_bytes

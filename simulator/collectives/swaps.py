@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from hardware import Wires
 from simulator.collectives.algorithms import CollectiveError
-from simulator.collectives.cache import cached, digest
 from simulator.collectives.messages import Ends, farthest
 from simulator.engine.jobs import Floats, Ints, Job, Load, distinct
 
@@ -60,12 +59,6 @@ def swap(
 
 
 def _one_way(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> OneWay:
-    """Kept, as halves meet again and again."""
-    key = wires.topology_key, digest(sources, targets, shares)
-    return cached("swap", key, lambda: _opposite(wires, sources, targets, shares))
-
-
-def _opposite(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> OneWay:
     """Messages between those who stand opposite each other.
 
     Both halves are laid out on a line of length one, sources evenly and

@@ -158,12 +158,7 @@ class Symmetry:
                 links = np.flatnonzero(flows)
                 yield first + links, flows[links]
                 continue
-            counts = np.bincount(links) if len(links) > 1 << 12 else None
-            if counts is None:
-                found, counts = np.unique(links, return_counts=True)
-            else:
-                found = np.flatnonzero(counts)
-                counts = counts[found]
+            found, counts = np.unique(links, return_counts=True)
             yield first + found, counts.astype(np.float64)
 
 

@@ -294,8 +294,7 @@ class Interconnect:
 
     Links are numbered through all ``regions``, and the links of a job are all
     of one region: what goes on in another does not concern it. So the wires
-    between cores are one region, and each HBM is a region of one link, unless
-    transfers are to hold both (then they are one).
+    between cores are one region, and each HBM is a region of one link.
 
     Forgotten appointments stay in the queue: take a run's end from its events,
     not from the clock of an emptied environment.
@@ -346,8 +345,7 @@ class Memories:
         users = Counter(worker.hbm for worker in program.workers)
         at_once = {worker.hbm for worker in program.workers if worker.units}
         self._own = [
-            users[number] == 1 and number not in at_once and not program.shared_memory
-            for number in range(len(program.hbms))
+            users[number] == 1 and number not in at_once for number in range(len(program.hbms))
         ]
 
     def traffic(self, operation: Operation) -> Operation:

@@ -7,9 +7,7 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import simpy
-from numpy.typing import ArrayLike
 
 from simulator.engine.blocks import ACCELERATION, Block
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
@@ -86,10 +84,8 @@ class Machine:
         }
         self._links = program.followed()
         self._wires = len(self._links.bandwidth)
-        regions: list[ArrayLike] = [self._links.bandwidth, *([each] for each in program.hbms)]
-        if program.shared_memory:
-            regions = [np.concatenate(regions)]
-        self.interconnect = Interconnect(self.env, *regions)
+        memories = [[each] for each in program.hbms]
+        self.interconnect = Interconnect(self.env, self._links.bandwidth, *memories)
         self._memories = Memories(self.env, program, self.interconnect, self._wires)
         self._blocks: dict[tuple[Hashable, ...], Block] = {}
         self._accelerated = accelerated(ACCELERATION)

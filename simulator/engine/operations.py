@@ -377,8 +377,7 @@ class Program:
     ``communicators`` are the splits, parents first; ``wires`` has the links that jobs
     name, of which the run follows ``links`` (None: all), ``hbms`` the
     bandwidths (B/s) of the memory links that follow them: each shared by nobody
-    but its workers, or, with ``shared_memory``, by jobs as well. ``memory`` says
-    how full each device's HBM gets.
+    but its workers. ``memory`` says how full each device's HBM gets.
     """
 
     workers: tuple[Worker, ...]
@@ -386,7 +385,6 @@ class Program:
     wires: Wired | None = None
     links: Links | None = None
     hbms: tuple[float, ...] = ()
-    shared_memory: bool = False
     memory: tuple[DeviceMemory, ...] = ()
 
     def followed(self) -> Links:

@@ -20,28 +20,6 @@ from simulator.engine.resources import Done
 from simulator.engine.timeline import Timeline
 
 
-class Given:
-    """What the units of a worker's core were given, which may not have begun."""
-
-    def __init__(self, machine: Machine, worker: int) -> None:
-        self._machine = machine
-        self._worker = worker
-        self._under_way: list[tuple[Operation, Done]] = []
-
-    def compute(self, operation: Operation, micro_batch: int, after: Sequence[Done]) -> Done:
-        """Give a unit an operation, behind what it was given before and what comes ``after``."""
-        found = self._machine.compute(self._worker, operation, micro_batch, after)
-        self._under_way.append((operation, found))
-        return found
-
-    def over(self) -> Process:
-        """Wait for all of it."""
-        for operation, event in self._under_way:
-            if event.callbacks is not None:
-                self._machine.expect(self._worker, operation)
-                yield event
-
-
 class Follower:
     """What a worker has done of each micro-batch: lines by their number.
 
@@ -49,13 +27,16 @@ class Follower:
     goes one after the other, as on one communicator: in ``_streams`` are the last of each.
     """
 
-    def __init__(self, machine: Machine, worker: int, rank_program: RankProgram) -> None:
-        self._machine = machine
-        self._worker = worker
+    def __init__(
+        self, machine: Machine, worker: int, rank_program: RankProgram, least_block: int = 1
+    ) -> None:
+        """Computations are blocks where so many go together."""
+        self._machine, self._worker, self._least_block = machine, worker, least_block
         self._itinerary = rank_program
         mine = machine.program.workers[worker]
         self._template, self._units = mine.template, bool(mine.units)
-        self._given = Given(machine, worker)
+        self._given: list[tuple[Operation, Done]] = []
+        """What units have to do, which may not have begun."""
         self._lines: dict[tuple[frozenset[Part], int], tuple[int, ...]] = {}
         self._done: dict[tuple[int, int], dict[int, Done]] = defaultdict(dict)
         self._sent: dict[Operation, Done] = {}
@@ -73,7 +54,8 @@ class Follower:
         """All instructions, one after the other."""
         for instruction in self._itinerary.instructions:
             yield from self._act(instruction)
-        yield from self._given.over()
+        for operation, event in self._given:
+            yield from self._until(operation, [event])
 
     def _act(self, instruction: Instruction) -> Process:
         """Follow the lines of an instruction; behind a micro-batch's last one nothing is needed."""
@@ -166,7 +148,8 @@ class Follower:
             if line in self._streamed:
                 self._streams[instruction.stage] = found
         elif self._units:
-            found = self._given.compute(operation, micro_batch, after)
+            found = machine.compute(worker, operation, micro_batch, after)
+            self._given.append((operation, found))
         else:
             yield from self._until(operation, after)
             found = machine.compute(worker, operation, micro_batch, after)
@@ -187,9 +170,10 @@ class Follower:
         if found is None:
             found = self._blocks[lines] = []
             for some in blocks_of(self._template, lines):
-                operations = [self._template[line].operation for line in some]
-                computes = self._template[some[0]].computes
-                block = self._machine.block(self._worker, operations) if computes else None
+                block = None
+                if self._template[some[0]].computes and len(some) >= self._least_block:
+                    operations = [self._template[line].operation for line in some]
+                    block = self._machine.block(self._worker, operations)
                 found.append((some, block))
         return found
 
@@ -221,38 +205,10 @@ def replay(machine: Machine, worker: int, micro_batch: int = 0) -> Process:
     has several units, each computes in order: all get everything at once, to be waited
     for in the end.
     """
-    mine = machine.program.workers[worker]
-    template, given = mine.template, Given(machine, worker)
-    done: dict[int, Done] = {}
-    for lines in blocks_of(template, range(len(template))):
-        block = None
-        if len(lines) > 1:
-            block = machine.block(worker, [template[line].operation for line in lines])
-        if block is not None:
-            after = [done[i] for i in template[lines[0]].needs]
-            for event in after:
-                if event.callbacks is not None:
-                    yield event
-        if block is not None and machine.alone(worker):
-            found = machine.compute_block(worker, block, micro_batch, after)
-            yield found
-            done.update(dict.fromkeys(lines, found))
-            continue
-        for line in lines:
-            operation, needs, parties, *_ = template[line]
-            after = [done[i] for i in needs]
-            if parties:
-                done[line] = machine.meet(worker, operation, parties, micro_batch, after)
-                continue
-            if mine.units:
-                done[line] = given.compute(operation, micro_batch, after)
-                continue
-            for event in after:
-                if event.callbacks is not None:
-                    yield event
-            done[line] = machine.compute(worker, operation, micro_batch, after)
-            yield done[line]
-    yield from given.over()
+    lines = tuple(range(len(machine.program.workers[worker].template)))
+    once = Instruction(frozenset({Part.FORWARD}), 0, micro_batch)
+    whole = RankProgram((once,), {(0, Part.FORWARD): lines})
+    return Follower(machine, worker, whole, least_block=2).follow()
 
 
 def run(program: Program) -> Timeline:

@@ -161,26 +161,21 @@ class Piece:
     types: tuple[Types, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A piece of every kind of device, or None where it is idle, and the samples' shares of kinds.
-
-    Kinds part by samples (type I), each in proportion to its weight.
-    """
-
-    pieces: tuple[Piece | None, ...]
-    weights: tuple[float, ...]
-
-    def plan(self, array: Array, like: Plan) -> Plan:
-        """The plan for an array; network, batch and all else as another plan of it has them."""
-        root = _root(array.group, self.pieces, self.weights, len(like.nodes))
-        return replace(like, root=root)
-
-
 def blank(network: str, nodes: Sequence[str], batch: int, objective: Objective) -> Plan:
     """A plan without any splits, for others to be made like it."""
     table = objective.communication
     return Plan("search", network, batch, objective.name, tuple(nodes), None, table)
+
+
+def placed(
+    like: Plan, group: Group, pieces: Sequence[Piece | None], weights: Sequence[float]
+) -> Plan:
+    """The plan of a piece of every kind of device; where it is None the kind is idle.
+
+    Kinds part by samples (type I), each in proportion to its weight. Network, batch and all else
+    are those of a plan that is ``like`` it.
+    """
+    return replace(like, root=_root(group, pieces, weights, len(like.nodes)))
 
 
 def _root(

@@ -23,10 +23,10 @@ from planners import Plan
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (
     Piece,
-    Placement,
     alone,
     leaves_of,
     mean_shares,
+    placed,
     powers_of_two,
     whole,
 )
@@ -63,29 +63,19 @@ Judgement = Callable[[Picks], float]
 """Seconds of a layout."""
 
 
-@dataclass(slots=True)
-class Judged:
-    """What layouts take, by a ``judgement``, as long as some ``effort`` is left of it.
-
-    Each costs as much as ``spent`` says it has been.
-    """
-
-    judgement: Judgement
-    spent: Callable[[], int]
-    most: int
-
-    def left(self) -> bool:
-        """Whether one more may be judged."""
-        return self.spent() < self.most
-
-
-def improve(picks: Picks, chains: dict[int, Chain], judged: Judged, effort: Effort) -> Picks:
+def improve(
+    picks: Picks,
+    chains: dict[int, Chain],
+    judgement: Judgement,
+    effort: Effort,
+    left: Callable[[], bool] = lambda: True,
+) -> Picks:
     """The best layout found from one on; ``chains`` has the costs of each kind.
 
     The changes that the chains rank first are tried in turn, each on top of those that helped
-    before it; then they are ranked anew.
+    before it; then they are ranked anew. So it goes on while there is ``left`` what that may take.
     """
-    best_s, idle = judged.judgement(picks), 0
+    best_s, idle = judgement(picks), 0
     tried = {_key(picks)}
     while idle < len(effort.weights):
         before_s = best_s
@@ -93,10 +83,10 @@ def improve(picks: Picks, chains: dict[int, Chain], judged: Judged, effort: Effo
             other = _changed(picks, kind, change)
             if _key(other) in tried:
                 continue
-            if not judged.left():
+            if not left():
                 return picks
             tried.add(_key(other))
-            if (judged_s := judged.judgement(other)) < best_s:
+            if (judged_s := judgement(other)) < best_s:
                 picks, best_s = other, judged_s
         idle = 0 if best_s < before_s else idle + 1
     return picks
@@ -360,13 +350,14 @@ class LayoutSearch:
         shares: Shares | None = None,
     ) -> Picks:
         """What small changes make better, as long as so many lines are left."""
-        judge = self.judge
-        simulated = Judged(
+        judge, most = self.judge, self.judge.spent + lines
+        return improve(
+            picks,
+            {one.kind: one.loose for one in subsets},
             lambda one: self._seconds(one, *subsets, shares=shares),
-            lambda: judge.spent,
-            judge.spent + lines,
+            effort,
+            lambda: judge.spent < most,
         )
-        return improve(picks, {one.kind: one.loose for one in subsets}, simulated, effort)
 
     def _seconds(self, picks: Picks, *subsets: Subset, shares: Shares | None = None) -> float:
         kinds = range(len(self.judge.array.group.kinds))
@@ -377,7 +368,7 @@ class LayoutSearch:
         mine = {one.kind: one.piece(picks[one.kind]) for one in subsets}
         weights = shares or tuple(float(kind in mine) for kind in kinds)
         pieces = tuple(mine.get(kind) for kind in kinds)
-        return self.judge.seconds(Placement(pieces, weights).plan(self.judge.array, self.like))
+        return self.judge.seconds(placed(self.like, self.judge.array.group, pieces, weights))
 
     def _ranked(self) -> list[tuple[float, Device, int]]:
         """Numbers of cores of each kind; few first, which take little time and rule others out."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import accumulate
 
 import numpy as np
 
 from hardware import Array, wires_of
-from planners import Pipeline, Place, Plan, PlanError, Stage, Staging
+from planners import Place, Plan, PlanError, Staging
 from planners.cost.objective import TIME, Objective
 from planners.order import Kind
-from planners.pipeline import Level, Paper, Profile, ProfileNode, plan_stages, states_of
-from planners.pipeline.staging import cut_into, micro_batch
+from planners.pipeline.cost_models import Level, Paper
+from planners.pipeline.pipedream import plan_stages
+from planners.pipeline.profile import Profile, ProfileNode
+from planners.pipeline.staging import cut_into, micro_batch, plan_of_stages
+from planners.pipeline.states import states_of
 from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.worker_records import doings
 from simulator.engine.jobs import Links, ints
@@ -24,18 +27,9 @@ from simulator.engine.timeline import Timeline
 from simulator.lowering.execution import Execution, usual
 from simulator.lowering.layer_times import LayerTime, layer_times, nodes_of
 from simulator.search.bounds import StepBound
-from workloads import Cut, Network, partition_graph
+from workloads import Network, partition_graph
 
 SCHEDULE = "pipedream"
-
-
-class _Unit(NamedTuple):
-    """Layers that are never cut apart: one with weights, and those behind it that have none."""
-
-    first: int
-    seconds: tuple[float, float]
-    gradient_bytes: float
-    crossing_bytes: float
 
 
 def pipedream(
@@ -68,14 +62,21 @@ def pipedream(
     size = micro_batch(batch, staging.micro_batches)
     plain = replace(execution, staging=None, strict_memory=False)
     times = layer_times(network, array, size, plain)
-    units = list(_units(network, times, ties=not staging.tied))
-    found = plan_stages(states_of(_profile(network, units)), levels_of(array), Paper())
-    firsts, replicas = [], []
-    number = {str(unit.first): unit.first for unit in units}
-    for stage in found.stages:
-        firsts.append(min(number[name] for name in stage.nodes))
-        replicas.append(stage.replicas)
-    return _plan(network, batch, objective, staging, firsts, replicas)
+    units = tuple(_units(network, times, ties=not staging.tied))
+    chain = tuple((i, i + 1) for i in range(len(units) - 1))
+    profile = Profile(network.name, units, chain)
+    found = plan_stages(states_of(profile), levels_of(array), Paper()).stages
+    cut = cut_into(network, [min(map(int, stage.nodes)) for stage in found])
+    behind = accumulate((stage.replicas for stage in found), initial=0)
+    places = [Place(at, one.replicas, one.replicas) for at, one in zip(behind, found, strict=False)]
+    table, name = objective.communication, objective.name
+    whole = Plan("pipedream", network.name, batch, name, nodes_of(network), None, table)
+
+    def planned(_: int, part: Network, __: Array) -> Plan:
+        return Plan("single", part.name, size, name, nodes_of(part), None)
+
+    staging = replace(staging, schedule=staging.schedule or SCHEDULE)
+    return plan_of_stages(whole, cut, array, places, staging, staging.micro_batches, planned)
 
 
 pipedream.plans_stages = True  # type: ignore[attr-defined]
@@ -97,8 +98,12 @@ def levels_of(array: Array) -> list[Level]:
     return found or [Level(1, device.network_bytes_per_s)]
 
 
-def _units(network: Network, times: Sequence[LayerTime], *, ties: bool) -> Iterator[_Unit]:
-    """In order. ``ties`` hold together a layer, all that use its weights, and what is between."""
+def _units(network: Network, times: Sequence[LayerTime], *, ties: bool) -> Iterator[ProfileNode]:
+    """Layers that are never cut apart: one with weights, and those behind it that have none.
+
+    In order, named by the number of the first. ``ties`` hold together a layer, all that use its
+    weights, and what is between.
+    """
     graph = partition_graph(network)
     weighted = {layer.name for layer in network.layers if layer.weighted}
     begins = [v for v, node in enumerate(graph) if node.name in weighted]
@@ -112,53 +117,14 @@ def _units(network: Network, times: Sequence[LayerTime], *, ties: bool) -> Itera
     for first, end in zip(begins, [*begins[1:], len(graph)], strict=True):
         mine = times[first:end]
         crossing = sum(times[v].output_bytes for v in range(end) if last_read[v] >= end)
-        yield _Unit(
-            first,
-            (sum(t.forward_s for t in mine), sum(t.backward_s for t in mine)),
-            sum(t.gradient_bytes for t in mine),
+        yield ProfileNode(
+            str(first),
+            "",
+            sum(t.forward_s for t in mine),
+            sum(t.backward_s for t in mine),
             crossing,
+            sum(t.gradient_bytes for t in mine),
         )
-
-
-def _profile(network: Network, units: Sequence[_Unit]) -> Profile:
-    """The units as a chain, named by their first layers' numbers."""
-    nodes = tuple(
-        ProfileNode(str(unit.first), "", *unit.seconds, unit.crossing_bytes, unit.gradient_bytes)
-        for unit in units
-    )
-    return Profile(network.name, nodes, tuple((i, i + 1) for i in range(len(units) - 1)))
-
-
-def _plan(
-    network: Network,
-    batch: int,
-    objective: Objective,
-    staging: Staging,
-    firsts: Sequence[int],
-    replicas: Sequence[int],
-) -> Plan:
-    size, where = batch // staging.micro_batches, 0
-    places, stages = [], []
-    stage_networks: Cut = cut_into(network, firsts)
-    for k, (first, part, many) in enumerate(
-        zip(firsts, stage_networks.networks, replicas, strict=True)
-    ):
-        single = Plan("single", part.name, size, objective.name, nodes_of(part), None)
-        places.append(Place(where, many, many))
-        stages.append(Stage(first, k, single, staging.recomputes(k)))
-        where += many
-    pipeline = Pipeline(
-        tuple(stages),
-        tuple(places),
-        staging.schedule or SCHEDULE,
-        staging.micro_batches,
-        staging.tied,
-        staging.vertical_sync,
-        staging.batches,
-    )
-    names = nodes_of(network)
-    table = objective.communication
-    return Plan("pipedream", network.name, batch, objective.name, names, None, table, pipeline)
 
 
 THESE_STAGES = "any schedule of these stages: an accelerator's work, and what comes before it"

@@ -16,7 +16,6 @@ from itertools import combinations_with_replacement
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from hardware import Array, Device, Wires
@@ -42,16 +41,6 @@ Ints = NDArray[np.int64]
 SAMPLES = np.array([0.0, 1.0, *(4.0**i for i in range(4, 20)), 4.0**24])
 """Bytes at which collectives are timed. A way's time is concave in its size, so that lines
 between two samples lie below it."""
-
-
-def _curves_key(wires: Wires, first: int, levels: int, algorithm: str) -> tuple[object, ...]:
-    return wires.key, first, levels, algorithm
-
-
-@cached(LRUCache(64), _curves_key)
-def curves_of(wires: Wires, first: int, levels: int, algorithm: str) -> Curves:
-    """The curves of such cores, shared by all networks as long as they are among the last few."""
-    return Curves(wires, first, levels, algorithm)
 
 
 @dataclass(slots=True)
@@ -146,8 +135,6 @@ class Costs(NamedTuple):
     """Fraction of its output's tensor that the first core's errors come as."""
     held_bytes: Floats
     """Of its weights, what the optimizer keeps of them, and what it makes forward."""
-    backward_sums_bytes: Floats
-    """Of errors, before they are summed."""
 
 
 def fraction(shard: Shard, whole: Shard, kinds: Sequence[PartitionType]) -> float:
@@ -193,7 +180,7 @@ class Tables:
         nothing = Plan("", network.name, batch, "time", tuple(n.name for n in self.graph), None)
         self.rules = Deployed(network, nothing, cores.array, execution, folded=True)
         self.batch, self.cores, self.execution = batch, cores, execution
-        self.curves = curves_of(self.rules.wires, cores.first, cores.levels, execution.algorithm)
+        self.curves = Curves(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network, inference=execution.inference)
         self._near, self._runs = near, runs
         self.sorts = sorts_of(operators(network, **execution.computing))
@@ -368,7 +355,6 @@ class Tables:
             each([fraction(s, whole, (I, II, IV)) for s in shards]),
             each([fraction(s, whole, (I, II) if node.join else (I, III, IV)) for s in shards]),
             each([self._held_bytes(v, s) for s in shards]),
-            backward,
         )
 
     def states_of_node(self, v: int) -> States:

@@ -9,7 +9,7 @@ plans: every layer at its lower price, all replicated, and all shared out.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hardware import Array
@@ -19,11 +19,11 @@ from planners.plan.updates import Updates, updates_of
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
-from simulator.lowering.models import MODELS, rules_of
-from simulator.lowering.pipeline.program import pipelined
+from simulator.lowering.models import rules_of
+from simulator.lowering.pipeline.program import step_program
 from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.training_step import alone_s, training_step
-from simulator.sharding.mesh import Mesh, parts
+from simulator.lowering.step.training_step import alone_s
+from simulator.sharding.mesh import Mesh
 from workloads import Network
 
 
@@ -40,16 +40,7 @@ def with_updates(network: Network, plan: Plan, array: Array, execution: Executio
     plans = candidates(network, plan, array, free)
     if len(plans) == 1:
         return plans[0]
-
-    def seconds(one: Plan) -> float:
-        if one.pipeline is None:
-            program = training_step(rules_of(network, one, array, free, folded=True))
-        else:
-            model, planned = MODELS[free.model], free.planned(array)
-            program = pipelined(network, one, planned, free, model, folded=True)
-        return run(program).iteration_s
-
-    return min(plans, key=seconds)
+    return min(plans, key=lambda one: run(step_program(network, one, array, free)).iteration_s)
 
 
 AUTO = "auto"
@@ -108,31 +99,11 @@ class Prices:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._parts = list(parts(rules.root))
         self._lowest = list(_lowest(rules.root, ()))
         self._updated = {part: rules.updated(part) for part, _ in self._lowest}
-        self._known: dict[Hashable, float] = {}
 
     def seconds(self, v: int) -> float:
         """Of the device that they take longest, one after the other."""
-        key = self._key(v)
-        if key not in self._known:
-            self._known[key] = self._of_node(v)
-        return self._known[key]
-
-    def _key(self, v: int) -> Hashable:
-        """Equal for nodes with as many parameters that are split alike everywhere."""
-        splits = tuple(
-            part.partitions[v] if part.halves else tuple(types[v] for types in part.types)
-            for part in self._parts
-        )
-        sizes = tuple(
-            (part.shards[v], self._rules.gradient_bytes(v, part.shards[v]))
-            for part, _ in self._lowest
-        )
-        return splits, sizes
-
-    def _of_node(self, v: int) -> float:
         items = [Item(Kind.SUMS, Phase.GRADIENT, v, bucket=(v,))]
         if self._rules.plan.updates:
             items.append(Item(Kind.WEIGHTS, Phase.UPDATE, v, bucket=(v,)))

@@ -141,18 +141,14 @@ def messages(held: Regions, wanted: Regions) -> Messages:
     opposite: of two holders the first serves the first half of the askers. Nobody
     sends to itself.
     """
-    holder, asker, of = _who(held.bounds.tobytes(), wanted.bounds.tobytes())
+    holder, asker, of = _who(held.bounds, wanted.bounds)
     a, b = held.cores[holder], wanted.cores[asker]
     goes = a != b
     return Messages(a[goes], b[goes], of[goes])
 
 
-def _who(held: bytes, wanted: bytes) -> tuple[Ints, Ints, Floats]:
-    """Holders and askers by their places among the bounds, and what of the tensor they pass on.
-
-    Equal stages at other cores do it alike.
-    """
-    has, asks = (np.frombuffer(one).reshape(-1, len(EVERYTHING)) for one in (held, wanted))
+def _who(has: Floats, asks: Floats) -> tuple[Ints, Ints, Floats]:
+    """Holders and askers by their places among the bounds, and what of the tensor they pass on."""
     found: list[tuple[Ints, Ints, Floats]] = []
     distinct, number = np.unique(_rounded(has), axis=0, return_inverse=True)
     number = number.ravel()

@@ -155,19 +155,15 @@ def backward_change(graph: Graph, producer: int, consumer: int, edge: int = 0) -
     return read, made
 
 
-def tied_changes(
-    graph: Graph, user: int, numbers: tuple[int, int] | None = None
-) -> tuple[Change, Change]:
+def tied_changes(graph: Graph, user: int) -> tuple[Change, Change]:
     """A gradient on its way from a later use to the weight's owner, and the weight's way back.
 
-    ``user`` is a node with tied weights. ``numbers`` are its own and the owner's among the
-    nodes of a mesh, if not those of the graph.
+    ``user`` is a node with tied weights.
     """
     owner = graph[user].tied or 0
     transposed = "embedding" in {graph[user].kind} ^ {graph[owner].kind}
-    one, other = numbers or (user, owner)
-    there, here = Layout(one, TRANSPOSED if transposed else WEIGHT), Layout(other, WEIGHT)
-    return (Layout(one, there.by_type, here), here), (Layout(other, here.by_type, there), there)
+    there, here = Layout(user, TRANSPOSED if transposed else WEIGHT), Layout(owner, WEIGHT)
+    return (Layout(user, there.by_type, here), here), (Layout(owner, here.by_type, there), there)
 
 
 def tied_gradient(user: int, owner: int) -> Layout:

@@ -46,41 +46,31 @@ class AdPsgd(Algorithm):
         models = [_Model() for _ in range(run.n)]
         pairs = _Pairs(run, models, holds_own=not self.bipartite)
 
-        def asks(w: int) -> Process:
-            draw, iteration = seeded(f"{run.seed} ad-psgd {w}"), 0
-            while True:
-                before = models[w].version
-                step = run.step(w, iteration)
-                if not self.overlap:
-                    yield step
-                other = near[w][int(draw.random() * len(near[w]))]
+        draws = [seeded(f"{run.seed} ad-psgd {w}") for w in range(run.n)]
+
+        def iterate(w: int, iteration: int) -> Process:
+            before = models[w].version
+            step = run.step(w, iteration)
+            if not (active[w] and self.overlap):
+                yield step
+            if active[w]:
+                other = near[w][int(draws[w].random() * len(near[w]))]
                 averaged = pairs.average(w, other, iteration, step)
                 if self.overlap:
                     yield step
                 yield from run.wait(w, averaged, "an average", (other,))
-                run.note("update", w)
-                run.staleness[models[w].version - before] += 1
-                models[w].version += 1
-                run.finish(w)
-                iteration += 1
-
-        def answers(w: int) -> Process:
-            iteration = 0
-            while True:
-                before = models[w].version
-                yield run.step(w, iteration)
+            else:
                 free = run.env.event()
                 models[w].request(free.succeed)
                 yield from run.wait(w, free, "an average")
-                run.note("update", w)
-                run.staleness[models[w].version - before] += 1
-                models[w].version += 1
+            run.note("update", w)
+            run.staleness[models[w].version - before] += 1
+            models[w].version += 1
+            if not active[w]:
                 models[w].release()
-                run.finish(w)
-                iteration += 1
+            run.finish(w)
 
-        for w in range(run.n):
-            run.work(w, asks(w) if active[w] else answers(w))
+        run.each(iterate)
 
 
 class _Model:

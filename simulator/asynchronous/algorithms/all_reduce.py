@@ -24,18 +24,14 @@ class AllReduce(Algorithm):
             everybody, run.cluster.gradient_bytes, "gradients", self.algorithm
         )
 
-        def worker(w: int) -> Process:
-            iteration = 0
-            while True:
-                step = run.step(w, iteration)
-                sums = run.together(w, operation, run.n, iteration, [step], then=update)
-                yield from run.exchanged(w, sums, everybody, step)
-                run.staleness[0] += 1
-                run.finish(w)
-                iteration += 1
+        def iterate(w: int, iteration: int) -> Process:
+            step = run.step(w, iteration)
+            sums = run.together(w, operation, run.n, iteration, [step], then=update)
+            yield from run.exchanged(w, sums, everybody, step)
+            run.staleness[0] += 1
+            run.finish(w)
 
-        for w in everybody:
-            run.work(w, worker(w))
+        run.each(iterate)
 
 
 @dataclass(frozen=True)
@@ -63,18 +59,15 @@ class LocalSgd(Algorithm):
         )
         average = partial(run.note, "average", everybody)
 
-        def worker(w: int) -> Process:
-            iteration = 0
-            while True:
-                step = run.step(w, iteration)
-                yield step
-                run.note("update", w)
-                run.staleness[0] += 1
-                iteration += 1
-                if iteration % self.steps == 0:
-                    models = run.together(w, operation, run.n, iteration, [step], then=average)
-                    yield from run.exchanged(w, models, everybody)
-                run.finish(w)
+        def iterate(w: int, iteration: int) -> Process:
+            step = run.step(w, iteration)
+            yield step
+            run.note("update", w)
+            run.staleness[0] += 1
+            done = iteration + 1
+            if done % self.steps == 0:
+                models = run.together(w, operation, run.n, done, [step], then=average)
+                yield from run.exchanged(w, models, everybody)
+            run.finish(w)
 
-        for w in everybody:
-            run.work(w, worker(w))
+        run.each(iterate)

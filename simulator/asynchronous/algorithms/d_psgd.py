@@ -33,30 +33,25 @@ class DPsgd(Algorithm):
                 came[other].setdefault(iteration, set()).add(w)
                 run.ring(other)
 
-        def worker(w: int) -> Process:
-            iteration = 0
-            mine = came[w]
-            while True:
-                step = run.step(w, iteration)
-                yield step
-                run.note("update", w)
-                run.note("send", w, iteration)
-                run.staleness[0] += 1
-                if (send := sends[w]) is not None:
-                    sent = run.alone(w, send, iteration, [step])
-                    when(sent, partial(arrive, w, iteration))
-                    yield from run.until(
-                        w,
-                        lambda: len(mine.get(iteration, ())) == len(near[w]),  # noqa: B023
-                        "neighbours",
-                        lambda: set(near[w]) - mine.get(iteration, set()),  # noqa: B023
-                    )
-                    yield from run.wait(w, sent, "exchange")
-                    mine.pop(iteration, None)
-                parts = ((v, iteration, x) for v, x in sorted(weights[w].items()))
-                run.note("mix", w, iteration, tuple(parts))
-                run.finish(w)
-                iteration += 1
+        def iterate(w: int, iteration: int) -> Process:
+            step = run.step(w, iteration)
+            yield step
+            run.note("update", w)
+            run.note("send", w, iteration)
+            run.staleness[0] += 1
+            if (send := sends[w]) is not None:
+                sent = run.alone(w, send, iteration, [step])
+                when(sent, partial(arrive, w, iteration))
+                yield from run.until(
+                    w,
+                    lambda: len(came[w].get(iteration, ())) == len(near[w]),
+                    "neighbours",
+                    lambda: set(near[w]) - came[w].get(iteration, set()),
+                )
+                yield from run.wait(w, sent, "exchange")
+                came[w].pop(iteration, None)
+            parts = ((v, iteration, x) for v, x in sorted(weights[w].items()))
+            run.note("mix", w, iteration, tuple(parts))
+            run.finish(w)
 
-        for w in range(run.n):
-            run.work(w, worker(w))
+        run.each(iterate)

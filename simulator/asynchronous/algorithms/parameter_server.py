@@ -45,20 +45,16 @@ class ParameterServer(Algorithm):
     def start(self, run: Run) -> None:  # noqa: D102
         shards = [_RoundServer(run, s, self.shards, run.n - self.late) for s in range(self.shards)]
 
-        def worker(w: int) -> Process:
-            iteration = 0
-            while True:
-                step = run.step(w, iteration)
-                yield step
-                for shard in shards:
-                    shard.push(w, iteration, step)
-                for shard in shards:
-                    yield from shard.wait(w)
-                run.finish(w)
-                iteration += 1
+        def iterate(w: int, iteration: int) -> Process:
+            step = run.step(w, iteration)
+            yield step
+            for shard in shards:
+                shard.push(w, iteration, step)
+            for shard in shards:
+                yield from shard.wait(w)
+            run.finish(w)
 
-        for w in range(run.n):
-            run.work(w, worker(w))
+        run.each(iterate)
 
 
 @dataclass(frozen=True)
@@ -76,23 +72,15 @@ class Backup(ParameterServer):
 
 
 @dataclass(frozen=True)
-class AsyncParameterServer(Algorithm):
+class AsyncParameterServer(ParameterServer):
     """Asynchronous parameter server: ``shards`` servers, each with a queue of gradients."""
 
-    shards: int = 1
     source: ClassVar[str] = "textbook; Dean et al., Large scale distributed deep networks, 2012"
-
-    @property
-    def servers(self) -> int:  # noqa: D102
-        return self.shards
 
     @property
     def most_ahead(self) -> int | None:
         """Iterations that one may be ahead of the last worker; None: as many as come."""
         return None
-
-    def check(self, workers: int) -> None:  # noqa: ARG002, D102
-        within("shards", self.shards, 1)
 
     def start(self, run: Run) -> None:  # noqa: D102
         shards = [_QueueServer(run, s, self.shards) for s in range(self.shards)]
@@ -100,30 +88,26 @@ class AsyncParameterServer(Algorithm):
             run.machine.process(shard.serve(), run.n + shard.number)
         most = self.most_ahead
 
-        def worker(w: int) -> Process:
-            iteration = 0
-            while True:
-                step = run.step(w, iteration)
-                yield step
-                pulled = [shard.push(w, iteration, step) for shard in shards]
-                for event in pulled:
-                    yield from run.wait(w, event, "the server")
-                iteration += 1
-                before = run.slowest
-                run.finish(w)
-                if most is not None:
-                    if run.slowest > before:
-                        for other in range(run.n):
-                            run.ring(other)
-                    yield from run.until(
-                        w,
-                        lambda: iteration - run.slowest <= most,  # noqa: B023
-                        "the last worker",
-                        lambda: [v for v in range(run.n) if run.at[v] == run.slowest],
-                    )
+        def iterate(w: int, iteration: int) -> Process:
+            step = run.step(w, iteration)
+            yield step
+            pulled = [shard.push(w, iteration, step) for shard in shards]
+            for event in pulled:
+                yield from run.wait(w, event, "the server")
+            before = run.slowest
+            run.finish(w)
+            if most is not None:
+                if run.slowest > before:
+                    for other in range(run.n):
+                        run.ring(other)
+                yield from run.until(
+                    w,
+                    lambda: iteration + 1 - run.slowest <= most,
+                    "the last worker",
+                    lambda: [v for v in range(run.n) if run.at[v] == run.slowest],
+                )
 
-        for w in range(run.n):
-            run.work(w, worker(w))
+        run.each(iterate)
 
 
 @dataclass(frozen=True)
@@ -152,9 +136,9 @@ class _Server:
         self.run, self.number = run, number
         cluster, n = run.cluster, run.n
         size = cluster.gradient_bytes / shards
-        self._push = [cluster.push(w, number, size) for w in range(n)]
+        self._push = [cluster.by_port("push", w, number, size) for w in range(n)]
         size = cluster.model_bytes / shards
-        self._pull = [cluster.pull(w, number, size) for w in range(n)]
+        self._pull = [cluster.by_port("pull", w, number, size) for w in range(n)]
         self._update = cluster.server_update(number, size, gradients)
 
 

@@ -49,20 +49,16 @@ class Prague(Algorithm):
     def start(self, run: Run) -> None:  # noqa: D102
         generator = Generator(run, self)
 
-        def worker(w: int) -> Process:
-            iteration = 0
-            while True:
-                step = run.step(w, iteration)
-                yield step
-                run.note("update", w)
-                run.staleness[0] += 1
-                for group in generator.groups_of(w, iteration):
-                    yield from generator.average(w, group, step)
-                run.finish(w)
-                iteration += 1
+        def iterate(w: int, iteration: int) -> Process:
+            step = run.step(w, iteration)
+            yield step
+            run.note("update", w)
+            run.staleness[0] += 1
+            for group in generator.groups_of(w, iteration):
+                yield from generator.average(w, group, step)
+            run.finish(w)
 
-        for w in range(run.n):
-            run.work(w, worker(w))
+        run.each(iterate)
 
 
 @dataclass(eq=False)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from simulator.analysis.memory_timeline import Held, peak
-from simulator.engine.operations import MOVING, DeviceMemory, Part, Task, Worker, all_classes
+from simulator.analysis.memory_timeline import Held, classes_of, peak
+from simulator.engine.operations import MOVING, DeviceMemory, Part, Task, Worker
 from simulator.lowering.step.training_step import Tree
 
 
@@ -77,14 +77,13 @@ def stage_memory(
 def _of_stage(name: str, uses: Sequence[Use], reserve: float) -> DeviceMemory:
     """What the fullest of some workers holds, the first of such."""
     worker, capacity, top = max(uses, key=_most)
-    where, more, by_class = "", 0.0, (0.0,) * len(MOVING)
+    where, versions, by_class = "", 1, (0.0,) * len(MOVING)
     if top is not None:
-        copies = f", {top.versions} versions of the weights" if top.versions > 1 else ""
-        by_class, more = top.by_class, (top.versions - 1) * worker.weight_bytes
+        versions, by_class = top.versions, top.by_class
+        copies = f", {versions} versions of the weights" if versions > 1 else ""
         where = (
             f"{top.operation.layer} {top.operation.phase}, micro-batch {top.micro_batch}{copies}"
         )
-    always = worker.held_bytes + more, worker.weight_bytes + more, worker.gradient_bytes
     return DeviceMemory(
         name,
         _most((worker, capacity, top)),
@@ -92,7 +91,7 @@ def _of_stage(name: str, uses: Sequence[Use], reserve: float) -> DeviceMemory:
         where,
         sum(one.cores for one, _, _ in uses),
         sum(use[0].cores for use in uses if _most(use) > (1 - reserve) * use[1]),
-        all_classes(*always, by_class),
+        classes_of(worker, versions, by_class),
         reserve * capacity,
     )
 

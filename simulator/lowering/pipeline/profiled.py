@@ -14,6 +14,7 @@ from math import lcm
 from hardware import Device
 from planners import Pipeline
 from planners.order import Kind, Phase
+from planners.pipeline.profile import ProfileNode
 from simulator.engine.operations import (
     Communicator,
     Operation,
@@ -33,20 +34,10 @@ from simulator.lowering.schedules.versions import versions_of
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredLayer:
-    """Seconds of a micro-batch's passes through a layer, and bytes of its parameters."""
-
-    name: str
-    forward_s: float
-    backward_s: float
-    parameter_bytes: float
-
-
-@dataclass(frozen=True, slots=True)
 class MeasuredStage:
-    """Layers, and the bytes of a micro-batch that the next stage reads."""
+    """Layers, as a micro-batch takes them, and the bytes of it that the next stage reads."""
 
-    layers: tuple[MeasuredLayer, ...]
+    layers: tuple[ProfileNode, ...]
     output_bytes: float = 0.0
 
 

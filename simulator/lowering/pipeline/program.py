@@ -9,7 +9,7 @@ Where replicas of stages make up several pipelines that do the same, one of them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -29,6 +29,7 @@ from simulator.engine.operations import (
     overflow,
 )
 from simulator.lowering.execution import Execution
+from simulator.lowering.models import rules_of
 from simulator.lowering.pipeline.alike import alike_pipelines, one_pipeline
 from simulator.lowering.pipeline.connections import Chunk, Joints, share_out
 from simulator.lowering.pipeline.places import merged, stage_memory
@@ -44,36 +45,32 @@ from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.schedule import Schedule
 from simulator.lowering.schedules.versions import versions_of
 from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.training_step import Tree
+from simulator.lowering.step.training_step import Tree, training_step
 from workloads import Cut, Network, NetworkError, cut
 
-MakeRules = Callable[..., Rules]
-"""Makes a stage's rules: of a network, a plan, an array, an execution, and whether it is folded."""
 
-
-def pipelined(
+def step_program(
     network: Network,
     plan: Plan,
     array: Array,
     execution: Execution,
-    rules: MakeRules,
     *,
-    folded: bool,
+    folded: bool = True,
     batches: int = 1,
 ) -> Program:
-    """The program of a plan with stages, for so many batches where nothing is flushed.
+    """The program of a plan, of so many batches where it has stages and nothing is flushed.
 
-    ``array`` is as the execution model plans for it, ``rules`` makes a stage's.
     Raises PlanError for a plan that does not fit network, array or schedule.
     """
     if plan.pipeline is None:
-        raise PlanError(f"the plan for {plan.network!r} has no stages")
+        return training_step(rules_of(network, plan, array, execution, folded=folded))
+    array = execution.planned(array)
     schedule = schedule_of(plan.pipeline.schedule)
     check(schedule, plan.pipeline, inference=execution.inference)
     check_updates(plan, plan.pipeline, schedule)
     stages = cut_as_planned(network, plan, inference=execution.inference)
     check_places(plan.pipeline, array)
-    writing = _Writing(plan, plan.pipeline, stages, schedule, array, execution, rules, folded)
+    writing = _Writing(plan, plan.pipeline, stages, schedule, array, execution, folded)
     return writing.program(batches)
 
 
@@ -86,7 +83,6 @@ class _Writing:
         schedule: Schedule,
         array: Array,
         execution: Execution,
-        rules: MakeRules,
         folded: bool,
     ) -> None:
         self._copies = alike_pipelines(pipeline, schedule, array, execution) if folded else 1
@@ -94,14 +90,11 @@ class _Writing:
         self._plan = plan
         self._first: dict[int, int] = {}
         """The version of the weights that each micro-batch meets in the first stage."""
-        self._actions: dict[
-            tuple[int, int, int], tuple[tuple[Instruction, ...], Mapping[int, int]]
-        ] = {}
         self._cut = stages
         self._schedule = schedule
         self._execution = execution
         self._array = array
-        self._rules, self._folded = rules, folded
+        self._folded = folded
 
     @cached_property
     def _chunks(self) -> list[list[Chunk]]:
@@ -133,8 +126,7 @@ class _Writing:
             if self._execution.paces:
                 array = array.slower(self._execution.paces[of.place])
             plan = of.plan_of(replica)
-            rules = self._rules(network, plan, array, self._execution, folded=self._folded)
-            found.append(rules)
+            found.append(rules_of(network, plan, array, self._execution, folded=self._folded))
         return found
 
     def program(self, batches: int) -> Program:
@@ -154,15 +146,12 @@ class _Writing:
         self, rank: int, replica: int, batches: int
     ) -> tuple[tuple[Instruction, ...], Mapping[int, int]]:
         """What a replica of a place does, and with which versions of the weights."""
-        key = rank, replica, batches
-        if key not in self._actions:
-            passes = forward_instructions if self._execution.inference else instructions
-            found = passes(self._schedule, self._pipeline, *key)
-            versions = versions_of(self._schedule, self._pipeline, found, self._first)
-            if rank == 0:
-                self._first |= versions
-            self._actions[key] = found, versions
-        return self._actions[key]
+        passes = forward_instructions if self._execution.inference else instructions
+        found = passes(self._schedule, self._pipeline, rank, replica, batches)
+        versions = versions_of(self._schedule, self._pipeline, found, self._first)
+        if rank == 0:
+            self._first |= versions
+        return found, versions
 
     def _workers(self, batches: int) -> tuple[list[Worker], list[Communicator], list[float]]:
         """The workers of all places; those of several stages there are one."""

@@ -8,8 +8,9 @@ from math import lcm
 
 from planners import PlanError
 from planners.plan import Pipeline
-from simulator.analysis.period import micro_batch_ends, steady_period
+from simulator.analysis.period import mean_period, micro_batch_ends, steady_period
 from simulator.engine.operations import Program
+from simulator.engine.replay import run
 from simulator.engine.timeline import Timeline
 
 MOST_TURNS = 1 << 11
@@ -19,7 +20,6 @@ MOST_TURNS = 1 << 11
 def in_the_long_run(
     pipeline: Pipeline,
     program: Callable[[int], Program],
-    run: Callable[[Program], Timeline],
     *,
     whole_batch: bool,
 ) -> Timeline:
@@ -44,7 +44,7 @@ def in_the_long_run(
         if period or pipeline.batches or 2 * batches * pipeline.micro_batches > MOST_TURNS:
             break
         batches *= 2
-    each = period.micro_batch_ps if period else _mean(micro_batch_ends(timeline)[:turns])
+    each = period.micro_batch_ps if period else mean_period(micro_batch_ends(timeline)[:turns])
     batch_ps = round(each * pipeline.micro_batches)
     return replace(timeline, batch_ps=batch_ps, period=period, batches=batches)
 
@@ -61,8 +61,3 @@ def _rounds(pipeline: Pipeline) -> int:
     while any(batches * pipeline.micro_batches % many for many in pipeline.replicas):
         batches += 1
     return batches
-
-
-def _mean(ends: list[int]) -> float:
-    middle = len(ends) // 2
-    return (ends[-1] - ends[middle]) / (len(ends) - 1 - middle) if len(ends) > 2 else ends[-1]

@@ -49,7 +49,6 @@ class Priced:
     compute_s: Floats
     hbm_bytes: Floats
     alone_s: Floats
-    missed_bytes: Floats
 
 
 class UnitStep:
@@ -114,7 +113,7 @@ class UnitStep:
         busy_s = np.maximum(compute_s, moved / self._core.hbm_bytes_per_s)
         alone_s = busy_s + np.maximum(self._overhead_s, self._host_s - busy_s)
         unit = np.where(products & ~moved_there, best, len(units.matrix))
-        return Priced(unit, matrix_s, vector_s, compute_s, moved, alone_s, missed)
+        return Priced(unit, matrix_s, vector_s, compute_s, moved, alone_s)
 
     def tasks(self, priced: Priced) -> list[UnitTask]:
         """One for each operator: its time alone, and its bytes."""
@@ -133,12 +132,12 @@ class UnitStep:
             )
         ]
 
-    def estimate_s(self, units: Units, priced: Priced | None = None) -> float:
+    def estimate_s(self, units: Units) -> float:
         """Seconds of a step by list scheduling, or as long as its bytes take, if that is longer.
 
         What sharing the memory does, the engine says.
         """
-        priced = priced or self.priced(units)
+        priced = self.priced(units)
         tasks = self.tasks(priced)
         starts = list_schedule(tasks, len(units.matrix) + 1).starts
         ends = (start + task.duration_ps for start, task in zip(starts, tasks, strict=True))

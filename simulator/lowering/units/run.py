@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from hardware import Device
 from planners.order import Kind
-from simulator.analysis.period import micro_batch_ends, steady_period
+from simulator.analysis.period import mean_period, micro_batch_ends, steady_period
 from simulator.engine.errors import SimulationError
 from simulator.engine.machine import Machine
 from simulator.engine.operations import Operation, Program, Worker
@@ -128,8 +128,6 @@ def in_the_long_run(
         if found is not None and found.micro_batch_ps >= max(work):
             return Steady(found.micro_batch_ps / PICOSECONDS, in_flight, True, timeline)
         if 2 * batches * len(tasks) > MOST_RUNS:
-            over = micro_batch_ends(timeline)[:micro_batches]
-            middle = len(over) // 2
-            mean = (over[-1] - over[middle]) / (len(over) - 1 - middle)
+            mean = mean_period(micro_batch_ends(timeline)[:micro_batches])
             return Steady(mean / PICOSECONDS, in_flight, False, timeline)
         batches *= 2

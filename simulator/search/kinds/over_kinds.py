@@ -21,12 +21,9 @@ from simulator.cost.memory import capacity_bytes
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
-from simulator.lowering.models import MODELS, rules_of
-from simulator.lowering.pipeline.program import pipelined
-from simulator.lowering.step.training_step import training_step
+from simulator.lowering.pipeline.program import step_program
 from simulator.search.candidates import planned
 from simulator.search.closed_form.first_pass import IN_PARTS, FirstPass, Layout
-from simulator.search.kinds.mixed_stages import MixedStages, mixed_stages
 from simulator.search.kinds.stage_costs import StageCosts
 from simulator.search.shares import best_share
 from simulator.search.updates import with_updates
@@ -40,6 +37,8 @@ OF_A_SORT = 4
 """Candidates with equal numbers of stages and equal micro-batches: at most so many are kept."""
 MOST_MIXED = 8
 """Candidates with all kinds in each stage: at most so many, for their estimates are rough."""
+SLOWEST = 4
+"""Most micro-batches of a round for a replica of the slowest kind."""
 LEAST, MOST, MOST_PASSES = 4, 48, 3000
 """Fewest and most candidates to simulate, and most passes of pieces in their simulations."""
 
@@ -105,7 +104,7 @@ def candidates(
                             worth_s = min(worth_s, seconds)
                             found.append(_candidate(seconds, stages, search, costs))
             if own.update not in IN_PARTS:
-                mixed += [_mixed(one, plain) for one in mixed_stages(plain, batch // size)]
+                mixed += mixed_stages(plain, batch // size)
     found.sort(key=lambda one: one.seconds)
     mixed.sort(key=lambda one: one.seconds)
     worth = [one for one in mixed if one.seconds <= NEAR * worth_s]
@@ -163,20 +162,58 @@ def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: Stage
     )
 
 
-def _mixed(one: MixedStages, costs: StageCosts) -> Candidate:
-    """Alike stages; the cuts are the planner's own."""
-    blocks, many = len(costs.cut.firsts), one.stages
-    return Candidate(
-        one.seconds,
-        ";".join([one.stage_hw] * many),
-        (blocks // many,) * many,
-        (),
-        costs.micro_batch,
-        by_positions=False,
-        recompute=costs.execution.recompute,
-        alike=False,
-        passes=blocks * sum(count for _, count in costs.array.group.kinds),
+def mixed_stages(costs: StageCosts, micro_batches: int) -> Iterator[Candidate]:
+    """Stages that have all kinds of devices: each kind takes its part of the micro-batches.
+
+    Every stage has as many blocks and the same replicas of each kind. In a round a replica of
+    kind k takes t_k micro-batches, about as its speed. Of M micro-batches, R_k replicas of each
+    kind, which take a_k for a micro-batch through all layers, and p stages a step takes about
+
+        (M / L + p - 1) max of t_k a_k / p,   L = sum of R_k t_k
+
+    All that go round, with the planner's own cuts; none on devices of one kind.
+    """
+    kinds, blocks = costs.array.group.kinds, len(costs.cut.firsts)
+    if len(kinds) == 1:
+        return
+    for widths in product(*costs.widths):
+        each_s = [costs.seconds(kind, tp) for kind, tp in enumerate(widths)]
+        for stages in powers_to(blocks):
+            per_stage = [tp * stages for tp in widths]
+            replicas = [many // each for (_, many), each in zip(kinds, per_stage, strict=True)]
+            if not all(replicas) or blocks % stages:
+                continue
+            for turns in _turns(each_s):
+                rounds, rest = divmod(micro_batches, sum(map(int.__mul__, replicas, turns)))
+                if rest or not rounds:
+                    continue
+                slowest_s = max(map(float.__mul__, map(float, turns), each_s)) / stages
+                parts = (
+                    f"{device.name}:{tp}x{many}@{turn}"
+                    for (device, _), tp, many, turn in zip(
+                        kinds, widths, replicas, turns, strict=True
+                    )
+                )
+                yield Candidate(
+                    (rounds + stages - 1) * slowest_s,
+                    ";".join(["+".join(parts)] * stages),
+                    (blocks // stages,) * stages,
+                    (),
+                    costs.micro_batch,
+                    by_positions=False,
+                    recompute=costs.execution.recompute,
+                    alike=False,
+                    passes=blocks * sum(count for _, count in kinds),
+                )
+
+
+def _turns(each_s: Sequence[float]) -> list[tuple[int, ...]]:
+    """Micro-batches of a round for a replica of each kind, by what one takes them."""
+    slowest_s = max(each_s)
+    scaled = (
+        tuple(max(1, round(many * slowest_s / s)) for s in each_s) for many in range(1, SLOWEST + 1)
     )
+    return list(dict.fromkeys(scaled))
 
 
 def stages_over_kinds(
@@ -260,7 +297,4 @@ def on_all_devices(
 
 def _simulated_s(network: Network, plan: Plan, array: Array, execution: Execution) -> float:
     strict = replace(execution, staging=None, strict_memory=True)
-    if plan.pipeline is None:
-        return run(training_step(rules_of(network, plan, array, strict, folded=True))).iteration_s
-    program = pipelined(network, plan, array, strict, MODELS[strict.model], folded=True)
-    return run(program).iteration_s
+    return run(step_program(network, plan, array, strict)).iteration_s

@@ -17,7 +17,6 @@ from planners import (
     load_planner,
 )
 from planners.hierarchy.fixed_types import plan_of_types, priced
-from simulator import DEPLOYED, PUBLISHED, simulate
 from tests.strategies import arrays, networks, plans
 from workloads import Network, load_network
 
@@ -39,14 +38,6 @@ def test_types_that_do_not_fit_are_refused() -> None:
     for levels in ([level], [level] * 3, [level, level[1:]]):
         with pytest.raises(PlanError, match="expected 2 levels of 8 types"):
             plan_of_types(ALEXNET, array, 512, levels)
-    with pytest.raises(PlanError, match=r"shares of 1 levels; give those of all 2"):
-        plan_of_types(ALEXNET, array, 512, [level] * 2, shares=[0.5])
-    with pytest.raises(PlanError, match="and balanced ones"):
-        plan_of_types(ALEXNET, array, 512, [level] * 2, shares=[0.5, 0.5], balance=True)
-    with pytest.raises(PlanError, match="7 shares for 8 types"):
-        plan_of_types(ALEXNET, array, 512, [level] * 2, shares=[0.5, [0.5] * 7])
-    with pytest.raises(PlanError, match=r"has share 1\.5"):
-        plan_of_types(ALEXNET, array, 512, [level] * 2, shares=[0.5, 1.5])
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=list(OBJECTIVES))
@@ -63,42 +54,6 @@ def test_two_kinds_with_data_parallelisms_types(
     assert plan.root == load_planner("data_parallel")(ALEXNET, array, 512, objective).root
     with pytest.raises(PlanError, match=f"expected {levels} levels"):
         plan_of_types(ALEXNET, array, 512, types[1:])
-
-
-def test_two_kinds_with_accpars_types_and_balanced_shares() -> None:
-    """One board of each kind: AccPar's only split, types and shares."""
-    array = load_array("accpar-mixed", ["devices.0.count=1", "devices.1.count=1"])
-    plan = load_planner("accpar")(ALEXNET, array, 512)
-    assert plan.root is not None
-    own = plan_of_types(ALEXNET, array, 512, [plan.root.types], balance=True)
-    assert own.root is not None
-    assert own.root.cost == pytest.approx(plan.root.cost)
-    assert [p.share for p in own.root.partitions] == pytest.approx(
-        [p.share for p in plan.root.partitions]
-    )
-
-
-def test_shares_as_they_are_given() -> None:
-    """One number a level, or one for each layer; priced by the objective, and it runs."""
-    array = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
-    types = [[PartitionType.I] * 8] * 2
-    each = [0.3, 0.25, 0.2, 0.25, 0.3, 0.4, 0.5, 0.25]
-    plan = plan_of_types(ALEXNET, array, 512, types, shares=[each, 0.5])
-    assert plan.root is not None
-    assert [p.share for p in plan.root.partitions] == each
-    assert {p.share for split in plan.root.halves if split for p in split.partitions} == {0.5}
-    assert plan.root.cost > 0
-    halves = plan_of_types(ALEXNET, array, 512, types, shares=[0.5, 0.5])
-    assert halves.root == plan_of_types(ALEXNET, array, 512, types).root
-    for execution in (PUBLISHED, DEPLOYED):
-        deeper = plan_of_types(
-            ALEXNET,
-            planned := execution.planned(array),
-            512,
-            [types[0]] * (1 + (planned.group.size // 2 - 1).bit_length()),
-            shares=[each] + [0.5] * (planned.group.size // 2 - 1).bit_length(),
-        )
-        assert simulate(ALEXNET, deeper, array, execution).iteration_s > 0
 
 
 ARRAYS = [

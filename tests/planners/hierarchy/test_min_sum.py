@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners.hierarchy.bounds import Pending
 from planners.hierarchy.min_sum import (
     Factor,
+    Pending,
     TooWideError,
     add_tables,
     adjacency,

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from planners.pipeline import Paper, Profile, ProfileNode, Repo, states_of
+from planners.pipeline.cost_models import Paper, Repo
 from planners.pipeline.masks import bits, neighbours, reachable, topological
+from planners.pipeline.profile import Profile, ProfileNode
+from planners.pipeline.states import states_of
 
 WORK, WEIGHTS = np.array([12.0]), np.array([30.0])
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from planners import PlanError
-from planners.pipeline import LoadGraph, LoadNode, max_load, read_load_graph
 from planners.pipeline.contraction import disordered, units_of
-from planners.pipeline.max_load import load_s
+from planners.pipeline.load_graph import LoadGraph, LoadNode, read_load_graph
+from planners.pipeline.max_load import load_s, max_load
 
 DATA = Path(__file__).parents[2] / "data" / "dnn_partitioning"
 

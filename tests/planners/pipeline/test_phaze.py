@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 
 from planners import PlanError
-from planners.pipeline import (
-    PhazeLayers,
-    Profile,
-    ProfileNode,
-    Training,
-    layers_of,
-    phaze,
-    read_phaze,
-)
+from planners.pipeline.phaze import PhazeLayers, Training, layers_of, phaze, read_phaze
+from planners.pipeline.profile import Profile, ProfileNode
 
 
 def toy(count: int = 24) -> PhazeLayers:

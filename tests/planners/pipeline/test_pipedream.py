@@ -12,18 +12,10 @@ from pathlib import Path
 import pytest
 
 from planners import PlanError
-from planners.pipeline import (
-    Level,
-    Paper,
-    Profile,
-    ProfileNode,
-    Repo,
-    Rules,
-    plan_stages,
-    planned_part,
-    read_profile,
-    states_of,
-)
+from planners.pipeline.cost_models import Level, Paper, Repo
+from planners.pipeline.pipedream import Rules, plan_stages
+from planners.pipeline.profile import Profile, ProfileNode, planned_part, read_profile
+from planners.pipeline.states import states_of
 from tests.planners.pipeline import slow_pipedream as slow
 
 DATA = Path(__file__).parents[2] / "data" / "pipedream"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from planners import PlanError
-from planners.pipeline import Profile, ProfileNode, parse_hierarchy, planned_part, read_profile
-from planners.pipeline.cost_models import Level
+from planners.pipeline.cost_models import Level, parse_hierarchy
+from planners.pipeline.profile import Profile, ProfileNode, planned_part, read_profile
 
 DATA = Path(__file__).parents[3] / "experiments" / "published" / "profiles"
 

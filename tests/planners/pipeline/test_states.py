@@ -7,7 +7,10 @@ from itertools import combinations
 import pytest
 
 from planners import PlanError
-from planners.pipeline import Level, Paper, Profile, ProfileNode, Repo, plan_stages, states_of
+from planners.pipeline.cost_models import Level, Paper, Repo
+from planners.pipeline.pipedream import plan_stages
+from planners.pipeline.profile import Profile, ProfileNode
+from planners.pipeline.states import states_of
 
 
 def profile(edges: dict[str, str], dice: random.Random | None = None) -> Profile:

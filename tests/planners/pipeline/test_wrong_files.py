@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from planners.pipeline import parse_hierarchy, read_load_graph, read_phaze, read_profile
+from planners.pipeline.cost_models import parse_hierarchy
+from planners.pipeline.load_graph import read_load_graph
+from planners.pipeline.phaze import read_phaze
+from planners.pipeline.profile import read_profile
 from tests.mistakes import refused
 
 GRAPH = {

@@ -21,11 +21,10 @@ from simulator.analysis.memory_timeline import (
     filled,
     fullest,
     held,
-    memory_over_time,
     peak,
-    peak_bytes,
 )
 from simulator.engine.operations import CLASSES, Holding, Operation, Part, Task, Worker
+from tests.simulator.analysis.over_time import memory_over_time, peak_bytes
 from tests.simulator.engine.programs import compute, cores
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Network, load_network, partition_graph

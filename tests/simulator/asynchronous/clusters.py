@@ -43,7 +43,7 @@ class Factors:
 
     rows: tuple[tuple[float, ...], ...]
 
-    def of(self, worker: int) -> Callable[[int], float]:
+    def __call__(self, worker: int) -> Callable[[int], float]:
         row = self.rows[worker % len(self.rows)]
         return lambda iteration: row[iteration % len(row)]
 

@@ -166,12 +166,12 @@ def test_servers_stand_on_free_boards_first_then_evenly_beside_workers() -> None
     beside = Cluster(Setting(lenet(), array(4), 4, 4, DEPLOYED), 2)
     assert [int(cores[0]) for cores in beside._beside] == [0, 2]
     # a worker's own server is reached by that server's port alone
-    assert len(beside.push(0, 0, 1e6).jobs[0].load.links) == 1
-    assert len(beside.push(1, 0, 1e6).jobs[0].load.links) == 3
-    assert over_links(free, free.push(1, 0, 1e6)) == dict.fromkeys(
+    assert len(beside.by_port("push", 0, 0, 1e6).jobs[0].load.links) == 1
+    assert len(beside.by_port("push", 1, 0, 1e6).jobs[0].load.links) == 3
+    assert over_links(free, free.by_port("push", 1, 0, 1e6)) == dict.fromkeys(
         ("board1 up", "board4 down", "server 0 in"), 1e6
     )
-    assert over_links(free, free.pull(1, 1, 1e6)) == dict.fromkeys(
+    assert over_links(free, free.by_port("pull", 1, 1, 1e6)) == dict.fromkeys(
         ("board5 up", "board1 down", "server 1 out"), 1e6
     )
     assert beside.ports.names[-4:] == ("server 0 in", "server 0 out", "server 1 in", "server 1 out")

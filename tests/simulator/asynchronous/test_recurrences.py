@@ -33,7 +33,7 @@ def delays(draw: st.DrawFn, workers: int) -> Factors:
 def steps(ours: Watched, slow: Factors) -> list[list[int]]:
     """How long each worker's k-th step takes."""
     plain = ours.run.cluster.steps[0].duration_ps
-    return [[round(plain * slow.of(w)(k)) for k in range(60)] for w in range(ours.run.n)]
+    return [[round(plain * slow(w)(k)) for k in range(60)] for w in range(ours.run.n)]
 
 
 def ran(method: str, n: int, slow: Factors, graph: Graph | None = None, **more: str) -> Watched:

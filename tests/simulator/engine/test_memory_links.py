@@ -2,16 +2,14 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from hardware import load_array, wires_of
+from hardware import load_array
 from planners import load_planner
 from planners.order import Kind
 from simulator import DEPLOYED, Machine, Program, run, simulate
 from simulator.analysis.critical_path import critical_path
-from simulator.engine.jobs import Job, Load
-from tests.simulator.engine.programs import compute, cores, exchange, in_order, log
+from tests.simulator.engine.programs import compute, cores, in_order, log
 from workloads import load_network
 
 
@@ -56,26 +54,6 @@ def test_who_comes_later_shares_what_is_left() -> None:
     machine.compute(1, compute("late", 5, hbm_bytes=30.0))
     ends = {row[1]: row[4] for row in log(machine.run()) if row[0].endswith("core")}
     assert ends == {"early": 40, "wait": 20, "late": 60}
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_transfers_share_memories_only_where_the_program_says_so(shared: bool) -> None:
-    """A transfer through the HBM of core 0 meets its computing there, if both are one region."""
-    array = load_array("ring-8")
-    wires = wires_of(array)
-    program = replace(cores(8), wires=wires, hbms=(wires.bandwidth[0],) * 8, shared_memory=shared)
-    workers = tuple(replace(w, hbm=i) for i, w in enumerate(program.workers))
-    program = replace(program, workers=workers)
-    machine = Machine(program)
-    links = len(wires.bandwidth)
-    through = np.array([0, links] if shared else [0])
-    job = Job("transfer", Load(through, np.ones(len(through))), float(wires.bandwidth[0]), 0.0)
-    transfer = replace(exchange("transfer", 0), jobs=(job,))
-    machine.deliver(0, transfer, "there")
-    machine.compute(0, compute("work", 1, hbm_bytes=float(wires.bandwidth[0])))
-    ends = {row[1]: row[4] for row in log(machine.run())}
-    second = 10**12
-    assert ends == dict.fromkeys(("transfer", "work"), 2 * second if shared else second)
 
 
 def test_the_bytes_of_a_step_are_on_the_links_and_in_the_records() -> None:

@@ -9,8 +9,9 @@ from hardware import Array, load_array
 from planners import TIME, Place, Plan, Staging, load_planner, planned_in_stages
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, PUBLISHED, Execution, Timeline, simulate
-from simulator.analysis.memory_timeline import held, memory_over_time
+from simulator.analysis.memory_timeline import held
 from simulator.analysis.worker_records import doings
+from tests.simulator.analysis.over_time import memory_over_time
 from workloads import load_network
 
 

@@ -9,10 +9,10 @@ from hardware import load_array
 from planners import Axes, Plan, PlanError, Staging, load_planner, planned_by_axes
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, Timeline, simulate
-from simulator.analysis.memory_timeline import peak_bytes
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.operations import Part
+from tests.simulator.analysis.over_time import peak_bytes
 from tests.simulator.cost.test_transformer_blocks import shards
 from workloads import Network, Transformer, load_network, transformer
 

@@ -13,13 +13,13 @@ from planners import Plan, Staging, load_planner
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, PUBLISHED, Execution, Timeline, shares, simulate
 from simulator.analysis.critical_path import critical_path
-from simulator.analysis.memory_timeline import memory_over_time
 from simulator.analysis.stalls import core_steps
 from simulator.cost.training_operators import operators
 from simulator.lowering.step.deployed import Deployed
 from simulator.lowering.step.training_step import Writer
 from simulator.lowering.units.cores import sites
 from simulator.search.bounds import step_bound
+from tests.simulator.analysis.over_time import memory_over_time
 from tests.simulator.lowering.slow_needs import Needs, before
 from tests.strategies import convolutional_networks, plans
 from workloads import Builder, Network, load_network

@@ -14,7 +14,7 @@ from planners.partition import II, III, I
 from planners.plan.updates import Update
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.lowering.execution import deployed
-from simulator.search.candidates import Piece, Placement, blank
+from simulator.search.candidates import Piece, blank, placed
 from simulator.search.states import filled
 from tests.simulator.search.cases import BATCHES, EXECUTIONS, chains, like_cores
 from workloads import Network, load_network, partition_graph
@@ -95,8 +95,8 @@ def layouts(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     types = tuple(draw(st.sampled_from(some)) for some in full)
     ((device, _),) = array.group.kinds
     like = blank(network.name, [node.name for node in graph], batch, TIME)
-    placed = Placement((Piece(device, array.group.size, types),), (1.0,))
-    return network, placed.plan(array, like), array, execution
+    plan = placed(like, array.group, (Piece(device, array.group.size, types),), (1.0,))
+    return network, plan, array, execution
 
 
 @settings(max_examples=100, deadline=None)

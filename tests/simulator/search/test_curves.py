@@ -9,7 +9,7 @@ from hardware import Array, by_core, load_array, wires_of
 from simulator.collectives.choice import offer
 from simulator.collectives.groups import Lattice
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.search.tables import SAMPLES, curves_of
+from simulator.search.tables import SAMPLES, Curves
 from tests.simulator.search.cases import like_cores
 
 COLLECTIVES = ("all-reduce", "all-gather", "all-to-all")
@@ -21,7 +21,7 @@ def test_never_above_and_seldom_far_below(
 ) -> None:
     levels = array.group.cores.bit_length() - 1
     mask &= (1 << levels) - 1
-    curves = curves_of(wires_of(array), 0, levels, "auto")
+    curves = Curves(wires_of(array), 0, levels, "auto")
     (read,) = curves.of_masks(collective, np.array([mask]), np.array([size])).tolist()
     if not mask:
         assert read == 0
@@ -37,7 +37,7 @@ def test_never_above_and_seldom_far_below(
 
 def test_at_samples_it_is_what_they_take() -> None:
     array = by_core(load_array("tpu-v3-8"))
-    curves = curves_of(wires_of(array), 0, 3, "auto")
+    curves = Curves(wires_of(array), 0, 3, "auto")
     for size in SAMPLES[5:-3].tolist():
         taken = offer(wires_of(array), "all-reduce", Lattice(0, (1, 2, 4)), size).alone_ps
         (read,) = curves.of_masks("all-reduce", np.array([7]), np.array([size])).tolist()
@@ -47,7 +47,7 @@ def test_at_samples_it_is_what_they_take() -> None:
 
 def test_masks_of_their_own() -> None:
     array = by_core(load_array("tpu-v3-8"))
-    curves = curves_of(wires_of(array), 0, 3, "auto")
+    curves = Curves(wires_of(array), 0, 3, "auto")
     masks, sizes = np.array([[5, 0], [1, 5]]), np.array([[1e6, 1e6], [2e3, 3e7]])
     together = curves.of_masks("all-gather", masks, sizes)
     for at in np.ndindex(2, 2):
@@ -58,7 +58,7 @@ def test_masks_of_their_own() -> None:
 
 def test_beyond_the_last_sample_it_stays() -> None:
     """A line through two samples lies above a concave time behind them."""
-    curves = curves_of(wires_of(by_core(load_array("tpu-v3-8"))), 0, 3, "auto")
+    curves = Curves(wires_of(by_core(load_array("tpu-v3-8"))), 0, 3, "auto")
     mask, sizes = np.array([7, 7]), np.array([SAMPLES[-1], 4 * SAMPLES[-1]])
     last, beyond = curves.of_masks("all-reduce", mask, sizes).tolist()
     assert last == beyond > 0

@@ -6,7 +6,7 @@ from hardware import load_array
 from planners import PLANNERS, TIME
 from planners.partition import II, I
 from simulator import DEPLOYED
-from simulator.search.candidates import Piece, Placement, blank
+from simulator.search.candidates import Piece, blank, placed
 from simulator.search.layouts import layout_of
 from workloads import load_network, partition_graph
 
@@ -21,11 +21,11 @@ def test_the_layout_of_a_plan() -> None:
     like = blank(NETWORK.name, [node.name for node in graph], 512, TIME)
     first, second = (device for device, _ in MIXED.group.kinds)
     types = ((II, I, I), *((I, I, II),) * (len(graph) - 1))
-    plan = Placement((None, Piece(second, 8, types)), (0.0, 1.0)).plan(MIXED, like)
+    plan = placed(like, MIXED.group, (None, Piece(second, 8, types)), (0.0, 1.0))
     layout = layout_of(plan, MIXED)
     assert layout is not None
     assert (layout[0].device, layout[0].levels, layout[1]) == (second, 3, types)
-    alone = Placement((Piece(first, 1, ((),) * len(graph)), None), (1.0, 0.0)).plan(MIXED, like)
+    alone = placed(like, MIXED.group, (Piece(first, 1, ((),) * len(graph)), None), (1.0, 0.0))
     layout = layout_of(alone, MIXED)
     assert layout is not None
     assert (layout[0].levels, layout[1]) == (0, ((),) * len(graph))

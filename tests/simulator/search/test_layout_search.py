@@ -11,7 +11,7 @@ from planners.partition import II, III, I
 from simulator import DEPLOYED
 from simulator.search import layout_search as module
 from simulator.search import search as search_module
-from simulator.search.candidates import Piece, Placement, blank, shared, whole
+from simulator.search.candidates import Piece, blank, placed, shared, whole
 from simulator.search.judge import Judge
 from simulator.search.layout_search import LayoutSearch, subset_of, with_layouts_and_shares
 from workloads import Builder, Network, load_network, partition_graph
@@ -44,7 +44,7 @@ def test_near_the_best_of_all_layouts_with_its_share(width: int) -> None:
     for first, second in product(layouts, repeat=2):
         kinds = zip(ARRAY.group.kinds, (first, second), strict=True)
         pieces = tuple(Piece(device, 2, types) for (device, _), types in kinds)
-        every.seconds(Placement(pieces, (3.0, 5.0)).plan(ARRAY, like))
+        every.seconds(placed(like, ARRAY.group, pieces, (3.0, 5.0)))
     assert every.evaluations == 81
     assert every.best_s <= judge.best_s <= 1.02 * every.best_s
 

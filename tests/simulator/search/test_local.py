@@ -7,7 +7,7 @@ import pytest
 from hardware import load_array
 from simulator import DEPLOYED
 from simulator.search.candidates import whole
-from simulator.search.layout_search import Effort, Judged, Picks, _ranked, improve
+from simulator.search.layout_search import Effort, Picks, _ranked, improve
 from simulator.search.layouts import first_cores
 from simulator.search.relaxation import Chain
 from simulator.search.tables import Tables
@@ -46,7 +46,7 @@ def test_changes_are_tried_on_top_of_those_that_helped() -> None:
         return sum({begin: 1.0, end: 0.0}.get(state, 10.0) for state, begin, end in places)
 
     changes = 2 * NODES + 4 * (NODES - 1)
-    found = improve({0: start}, {0: chain}, Judged(judgement, lambda: 0, 1), EVERY)
+    found = improve({0: start}, {0: chain}, judgement, EVERY)
     assert found == {0: wanted}
     assert many <= 1 + 3 * changes
 
@@ -76,7 +76,7 @@ def test_effort_is_limited() -> None:
         many += 1
         return math.fsum(one[0])
 
-    improve({0: (2,) * NODES}, {0: chain}, Judged(judgement, lambda: many, 5), EVERY)
+    improve({0: (2,) * NODES}, {0: chain}, judgement, EVERY, lambda: many < 5)
     assert many == 5
 
 
@@ -96,7 +96,7 @@ def test_no_core_is_left_without_a_layer_where_the_chain_forbids_it() -> None:
             some.append(one)
             return float(len(some))
 
-        improve({0: picks}, {0: chain}, Judged(judgement, lambda: 0, 1), EVERY)
+        improve({0: picks}, {0: chain}, judgement, EVERY)
         tried[filled] = some
 
     def without(picks: Picks) -> bool:

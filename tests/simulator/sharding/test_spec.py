@@ -122,7 +122,7 @@ def test_a_weight_that_is_used_twice_moves_only_between_unlike_cuts(
     net.fc("one", 8)
     net.fc("two", 8)
     graph = partition_graph(net.build())
-    there, back = tied_changes(graph, 1, (1, 0))
+    there, back = tied_changes(graph, 1)
     types = owner, user
     cuts = {WEIGHT[user], WEIGHT[owner]}
     for held, wanted in (there, back):
