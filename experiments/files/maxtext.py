@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import fields
 from typing import Any
 
 from experiments.files.job import Job, Written, optimizer_read
 from hardware.reader import Fields
 from planners import Axes
+from workloads import Transformer
 from workloads.importers.hugging_face import LLAMA_BLOCK
 
 MODELS = {
@@ -23,6 +25,8 @@ MODELS = {
     "gpt3-175b": "gpt3-175b",
 }
 """Our names of its models."""
+_USUAL = {key.name: key.default for key in fields(Transformer)}
+"""What a description has where it does not say it."""
 _SIZES = {
     "layers": ("base_num_decoder_layers", 16),
     "hidden": ("base_emb_dim", 2048),
@@ -132,7 +136,7 @@ def _model(job: Job, remarks: list[str]) -> dict[str, Any]:
     sizes, values = job.sizes, dict[str, Any]()
     if base in MODELS:
         values["model_name"] = MODELS[base]
-    elif sizes and all(sizes.get(k, False) == v for k, v in LLAMA_BLOCK.items() if k != "tied"):
+    elif sizes and all(sizes.get(k, _USUAL[k]) == v for k, v in LLAMA_BLOCK.items() if k != "tied"):
         usual = {"kv_heads": sizes["heads"], "ffn": 4 * sizes["hidden"]}
         usual["head_dim"] = sizes["hidden"] // sizes["heads"]
         values |= {theirs: sizes.get(ours) or usual[ours] for ours, (theirs, _) in _SIZES.items()}

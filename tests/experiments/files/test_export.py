@@ -19,6 +19,7 @@ from experiments.output import UsageError
 from planners import Axes
 from planners.axes.stage_devices import first_nodes_of, layout_counts, layout_of
 from workloads import SIZES, NetworkError, Transformer, load_network, partition_graph
+from workloads.importers.hugging_face import LLAMA_BLOCK
 
 ENDINGS = {"megatron": "sh", "torchtitan": "toml", "maxtext": "yml", "deepspeed": "json"}
 pytestmark = pytest.mark.filterwarnings("ignore::experiments.notices.AccelarrayWarning")
@@ -45,7 +46,9 @@ def descriptions(draw: st.DrawFn) -> dict[str, Any]:
         "head_norms": draw(st.booleans()),
         "dropout": draw(st.booleans()),
     }
-    if not found["biases"]:
+    if draw(st.booleans()):
+        found |= LLAMA_BLOCK | {"head_norms": False, "dropout": False}
+    elif not found["biases"]:
         found["attention_biases"] = draw(st.sampled_from(["", "qkv"]))
     if moe:
         more = {
@@ -143,6 +146,19 @@ def test_what_has_no_remark_reads_back_to_the_same_job(
 
 
 SAME = dict.fromkeys(WRITERS, 0)
+
+
+def test_maxtext_has_no_biases() -> None:
+    """A description that does not say them has them."""
+    sizes = {"name": "any", "layers": 2, "hidden": 512, "heads": 8, "vocab": 1024, "seq": 128}
+    llama = sizes | {"gated": True, "norm": "rms_norm", "positions": "rotary", "activation": "silu"}
+    options = {"batch": 1, "micro_batch": 1, "precision": "bf16", "optimizer": "adam", "zero": 0}
+    written = [
+        WRITERS["maxtext"](Job("", described, Axes(dp=1), options | {"recompute": "none"}), 1)
+        for described in (llama, llama | {"biases": False, "fused_qkv": False, "tied": False})
+    ]
+    assert written[0].remarks == ("MaxText's keys do not say the sizes of this network",)
+    assert written[1].remarks == ()
 
 
 def test_many_plans_have_no_remark() -> None:
