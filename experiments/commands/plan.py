@@ -107,7 +107,6 @@ def _cases(args: argparse.Namespace) -> list[Case]:
         raise UsageError("name a NETWORK or give --layers FILE, one of the two")
     if args.layers is None:
         return cases_of(args, [planner])
-    args.transform = []  # layer files are taken as they are
     return [cases_of(args, [planner], read_layer_file(path))[0] for path in args.layers]
 
 

@@ -194,6 +194,10 @@ def test_plan_of_layer_files_as_json(capsys: pytest.CaptureFixture[str]) -> None
         assert plan["cost"] == cases[name]["level_cost_elements"]["accpar"]
     single = json.loads(run(capsys, "plan", "--layers", files[0], *args))
     assert single == out[0]
+    changed = json.loads(
+        run(capsys, "plan", "--layers", files[0], *args, "--set", "transform=eager")
+    )
+    assert changed["network"] == f"{names[0]}, eager"
 
 
 def test_plan_of_a_mixed_array_is_a_tree(
