@@ -47,13 +47,17 @@ def test_equal_steps_do_not_grow() -> None:
     plan = load_planner("accpar")(NETWORK, DEPLOYED.planned(machines), 60)
     for _ in range(3):
         simulate(NETWORK, plan, machines, DEPLOYED)
-    gc.collect()
-    objects, (held, _) = len(gc.get_objects()), tracemalloc.get_traced_memory()
-    for _ in range(4):
-        simulate(NETWORK, plan, machines, DEPLOYED)
-    gc.collect()
-    assert tracemalloc.get_traced_memory()[0] - held < 50_000
-    assert len(gc.get_objects()) - objects < 200
+    grown = []
+    for _ in range(3):  # other threads of the process may allocate, too; a leak is in each
+        gc.collect()
+        objects, (held, _) = len(gc.get_objects()), tracemalloc.get_traced_memory()
+        for _ in range(4):
+            simulate(NETWORK, plan, machines, DEPLOYED)
+        gc.collect()
+        more = tracemalloc.get_traced_memory()[0] - held
+        grown.append((more, len(gc.get_objects()) - objects))
+    assert min(more for more, _ in grown) < 50_000, grown
+    assert min(objects for _, objects in grown) < 200, grown
 
 
 class Circle:

@@ -47,8 +47,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(where, name, count)
 
-    counted(simulator, "rules_of")
-    counted(simulator, "pipelined")
+    counted(simulator, "step_program")
     counted(Judge, "_simulated")
     return found
 
