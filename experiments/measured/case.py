@@ -110,7 +110,11 @@ def case_of(row: Row) -> RowCase:
         memory_reserve=0.0,  # what was run did fit
         strict_memory=bool(split.more),
     )
-    network = _own_network(row) if row.network else _network(_sizes(row, split))
+    if row.network:
+        network, also = _own_network(row)
+        split = replace(split, assumed=(*split.assumed, *also))
+    else:
+        network = _network(_sizes(row, split))
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
@@ -215,17 +219,20 @@ def _network(sizes: Transformer) -> Network:
         raise LeftOutError(str(error)) from None
 
 
-def _own_network(row: Row) -> Network:
-    """The network that a row names; a graph from a file is run as eager PyTorch runs it.
+def _own_network(row: Row) -> tuple[Network, tuple[str, ...]]:
+    """The network that a row names, and what is assumed or not read beside it.
 
-    Raises LeftOutError where it cannot be read.
+    A graph from a file is run as eager PyTorch runs it. Raises LeftOutError where the network
+    cannot be read.
     """
+    unread = [key for key in ("hidden", "ffn", "heads", "vocab", "seq") if getattr(row, key)]
+    also = [f"{', '.join(unread)} not read: the network has them"] if unread else []
     try:
         network = load_network(row.network)
     except NetworkError as error:
         raise LeftOutError(str(error).partition("\n")[0]) from None
     compiled = network.sizes is not None or row.framework.startswith(COMPILED)
-    return network if compiled else eager(network)
+    return (network, (*also,)) if compiled else (eager(network), (*also, "eager kernels"))
 
 
 @lru_cache(maxsize=128)

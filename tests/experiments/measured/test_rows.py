@@ -98,6 +98,9 @@ def test_a_network_lies_beside_the_table(tmp_path: Path) -> None:
     (row,) = load(str(path))
     assert row.network == str(tmp_path / "own.toml")
     assert case_of(row).case.network == load_network(row.network)
+    path.write_text(table(SMALL | {"network": "own.toml"}))
+    said = case_of(load(str(path))[0]).split.assumed
+    assert "hidden, ffn, heads, vocab, seq not read: the network has them" in said
     graph = load_network("lenet")
     save(to_onnx(graph), str(tmp_path / "graph.onnx"))
     for framework, apart in (("torchtitan", True), ("MaxText", False)):
