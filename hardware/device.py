@@ -20,6 +20,7 @@ NumberBytes = Annotated[
     float,
     quantity("B", WIDEST_NUMBER, f'a number has at most {WIDEST_NUMBER} B; write it like "2 B"'),
 ]
+MovedBytes = Annotated[float, quantity("B", 64, 'at most 64 B for each number, like "6 B"')]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Roofline:
     mean), and all that are in an array wait for the slowest, which takes ``slowest`` times as
     long as the mean (``waiting``). While exchanges go on beside it computing takes
     ``contention`` longer (0.19: 1.19 times as long), as they take compute units and bandwidth.
+    A ``blocking`` host starts an operator when the one before it has ended
+    (CUDA_LAUNCH_BLOCKING=1).
     Of a grouped product (experts) each group takes ``group_s`` besides: it is a chain of
     kernels of its own. To start what a layer of experts does forward and backward its host
     needs ``host_layer_s``.
@@ -62,6 +65,7 @@ class Roofline:
     pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = 0
     attention_efficiency: Share | None = None
     host_s: Annotated[Duration, Field(alias="host")] = 0.0
+    blocking: bool = False
     group_s: Annotated[Duration, Field(alias="group")] = 0.0
     host_layer_s: Annotated[Duration, Field(alias="host_layer")] = 0.0
     concurrent: Annotated[float, number(0, 1)] = 1.0
@@ -97,7 +101,9 @@ class Arithmetic:
     is the weight itself where both have as many bytes, and its moments. Gradients come and
     go, or have a ``gradient_buffer`` that is there all the time (Megatron-LM's), beside which
     there may be a ``gradient_copy`` in the format of weights where that is narrower (DeepSpeed's),
-    and ``dummy_gradients`` (Transformer Engine's; ``simulator.cost.dummies``). With
+    and ``dummy_gradients`` (Transformer Engine's; ``simulator.cost.dummies``). What
+    a micro-batch adds to the buffer its products add, or kernels behind them, which move
+    ``gradient_kernel_bytes`` for each number. With
     ``fused`` a dot product of n terms is n multiply-adds of two FLOPs each;
     without, it costs 2n - 1 (AccPar).
 
@@ -118,6 +124,7 @@ class Arithmetic:
     gradient_buffer: bool = False
     dummy_gradients: bool = False
     gradient_copy: bool = False
+    gradient_kernel_bytes: Annotated[MovedBytes, Field(alias="gradient_kernel")] = 0.0
 
     def __post_init__(self) -> None:
         weight = self.weight_bytes or self.element_bytes

@@ -266,18 +266,15 @@ def device_faults(table: DeviceTable) -> Iterator[Fault]:
         yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
     if table.power and table.power.idle_w > table.power.busy_w:
         yield "power.idle", f"{table.power.idle_w:g} W: no more than power.busy"
-    if arithmetic.dummy_gradients and not arithmetic.gradient_buffer:
-        yield (
-            "arithmetic.dummy_gradients",
-            "there are dummies beside a buffer of gradients alone; write "
-            "arithmetic.gradient_buffer = true",
-        )
-    if arithmetic.gradient_copy and not arithmetic.gradient_buffer:
-        yield (
-            "arithmetic.gradient_copy",
-            "there is a copy beside a buffer of gradients alone; write "
-            "arithmetic.gradient_buffer = true",
-        )
+    beside = {
+        "dummy_gradients": arithmetic.dummy_gradients,
+        "gradient_copy": arithmetic.gradient_copy,
+        "gradient_kernel": arithmetic.gradient_kernel_bytes,
+    }
+    for key in beside if not arithmetic.gradient_buffer else ():
+        if beside[key]:
+            what = "only with a buffer of gradients; write arithmetic.gradient_buffer = true"
+            yield f"arithmetic.{key}", what
     if table.roofline.align_bytes and "fp32" not in peaks:
         yield (
             "roofline.align",

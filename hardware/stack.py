@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hardware.array import SpecError, Stack
+from hardware.device import MovedBytes
 from hardware.reader import Bytes, Duration, Share, Table, Text, number, table_of, whole
 from hardware.schema import NARROW, OPTIMIZERS, PRECISIONS, check
 from hardware.spec import Entry, Settings, beneath, catalog, is_shipped, load_settings
@@ -63,6 +64,7 @@ class EfficiencyTable(Table):
 
 
 _Gradients = (Literal["2 B", "4 B"] | None, None)
+_Moved = (MovedBytes | None, None)
 _Switch = (bool | None, None)
 HabitsTable: Any = table_of(
     Stack,
@@ -73,12 +75,16 @@ HabitsTable: Any = table_of(
     gradients_fp16=_Gradients,
     gradient_buffer=_Switch,
     gradient_copy=_Switch,
+    gradient_kernel=_Moved,
+    gradient_kernel_fp16=_Moved,
+    gradient_kernel_wide=_Moved,
     dummy_gradients=_Switch,
 )
 """What a stack does, on any chip (``hardware.Stack``); what is None it leaves as it is.
 
 ``attention_wide`` is that of fp32 and tf32, where kernels of 16-bit numbers do not serve.
-``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another.
+``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another;
+``gradient_kernel`` is as in ``hardware.Arithmetic``, ``_fp16`` and ``_wide`` in those formats.
 """
 
 
@@ -140,8 +146,16 @@ _KEYS = {
     },
 }
 """A key of a stack's efficiencies to that of a device."""
-_OF_DEVICES = ("gradients", "gradient_buffer", "gradient_copy", "dummy_gradients")
+_OF_DEVICES = (
+    "gradients",
+    "gradient_buffer",
+    "gradient_copy",
+    "gradient_kernel",
+    "dummy_gradients",
+)
 """Habits that are keys of a device's arithmetic."""
+_BY_FORMAT = ("gradients_fp16", "gradient_kernel_fp16", "gradient_kernel_wide")
+"""The same, where products are in fp16, or in fp32 and TF32 (wide)."""
 
 
 class Chosen:
@@ -152,7 +166,8 @@ class Chosen:
         if table is None:
             raise SpecError("\n".join(faults))
         self.settings, habits = settings, table.habits
-        values = habits.model_dump(exclude={*_OF_DEVICES, "gradients_fp16", "recompute"})
+        exclude = {*_OF_DEVICES, *_BY_FORMAT, "recompute"}
+        values = habits.model_dump(exclude=exclude)
         if habits.attention is None and (table.year or 0) >= FUSED_SINCE:
             values["attention"] = "fused"
         values["overlap"] = None if habits.overlap is None else habits.overlap == "full"
@@ -191,7 +206,11 @@ class Chosen:
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
         for habit in _OF_DEVICES:
             self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
-        self._take(found, f"habits.gradients_{format_}", "arithmetic.gradients")
+        width = "wide" if format_ in ("fp64", "fp32", "tf32") else format_
+        for habit in _BY_FORMAT:
+            what, _, of = habit.rpartition("_")
+            if of == width:
+                self._take(found, f"habits.{habit}", f"arithmetic.{what}")
         return found
 
     def _take(self, found: Settings, written: str, key_of_device: str) -> None:

@@ -80,6 +80,8 @@ OF_FRAMEWORK = (
 OTHERS = "megatron-2025"
 BRIDGE = "Megatron-Bridge "
 RACKS = ("GB200", "GB300")
+BLOCKING = "CUDA_LAUNCH_BLOCKING=1"
+"""How a row's ``overlap`` says that its host waited for each kernel."""
 FUSED_EXPERTS = "megatron-2026"
 """The stack that has one kernel for all experts, and their activation in it."""
 
@@ -107,6 +109,8 @@ def changes_of(row: Row, machine: Machine) -> list[str]:
         changes.append(f"topology.levels.1.rails={each}")
     if row.nic_gbps_per_gpu and not machine.tpu:
         changes.append(f"topology.levels.1.bandwidth={row.nic_gbps_per_gpu:g} Gbit/s")
+    if BLOCKING in row.overlap:
+        changes.append("devices.0.roofline.blocking=true")
     return changes
 
 

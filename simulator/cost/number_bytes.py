@@ -25,7 +25,9 @@ class NumberBytes(NamedTuple):
     ``update`` is what the optimizer reads and writes for one parameter,
     ``state`` what is held of one all the time, its gradient apart; ``buffer`` what of its
     gradient is (0 where gradients come and go), ``dummy`` a number of what stands beside that for
-    a gradient (``simulator.cost.dummies``).
+    a gradient (``simulator.cost.dummies``). ``adding`` is what kernels move behind a product to
+    add one of its to the buffer, ``more`` what the product itself moves for it besides writing
+    it (negative where it writes a narrower one).
     """
 
     activation: float
@@ -35,6 +37,8 @@ class NumberBytes(NamedTuple):
     state: float
     buffer: float = 0.0
     dummy: float = 0.0
+    adding: float = 0.0
+    more: float = 0.0
 
 
 def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
@@ -43,10 +47,15 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
     A master copy is held beside the weights only where they are in another
     format: bfloat16 weights, float32 copy and one float32 moment are
     2 + 4 + 4 = 10 B of state, float32 throughout is 4 + 4 = 8 B.
+
+    With a buffer each micro-batch adds its gradient to it. A product that adds by itself reads
+    the buffer and writes it. Else it writes numbers in the weights' format, and kernels behind
+    it move ``gradient_kernel_bytes`` for each.
     """
     weight, master = arithmetic.weight_bytes, arithmetic.master_bytes
     gradient = arithmetic.gradient_bytes
     copy = weight if arithmetic.gradient_copy and gradient > weight else 0.0
+    adding = arithmetic.gradient_kernel_bytes
     moments = sum(arithmetic.moment_bytes)
     return NumberBytes(
         activation=arithmetic.activation_bytes,
@@ -56,4 +65,6 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
         state=weight + (master if master != weight else 0.0) + moments,
         buffer=gradient + copy if arithmetic.gradient_buffer else 0.0,
         dummy=weight if arithmetic.dummy_gradients else 0.0,
+        adding=adding,
+        more=weight - gradient if adding else gradient if arithmetic.gradient_buffer else 0.0,
     )

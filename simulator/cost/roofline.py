@@ -76,6 +76,7 @@ class Core:
     vector_flops_per_s: float = 0.0
     align: float = 0.0
     host_s: float = 0.0
+    blocking: bool = False
     group_s: float = 0.0
     concurrent: float = 1.0
     cast_bytes: float = 0.0
@@ -131,6 +132,7 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         vector_flops_per_s=share * (device.chip_vector_flops_per_s or 0.0) / of_chip,
         align=model.align_bytes / each.activation,
         host_s=model.host_s,
+        blocking=model.blocking,
         group_s=model.group_s,
         concurrent=1.0 if device.units else model.concurrent,  # units have their own rule
         winograd=model.winograd,
@@ -143,17 +145,23 @@ def costs(operators: Sequence[Operator], shard: Shard, core: Core) -> list[Opera
 
     Its host starts them one after the other while the core works: what all of them take
     less than that is added to the last. Ten of 20 us take 0.7 ms with a host of 70 us, and
-    so does one of 610 us before nine of 10 us.
+    so does one of 610 us before nine of 10 us. A ``blocking`` host starts none while one before
+    it runs: ten of 20 us take 0.9 ms.
     """
     if shard.empty:
         return []
     done = [
         one
         for operator in operators
-        for one in (*casts(operator, shard, core), cost(operator, shard, core))
+        for one in (
+            *casts(operator, shard, core),
+            cost(operator, shard, core),
+            *adds(operator, shard, core),
+        )
     ]
     steps = sum(operator.steps for operator in operators)
-    waits_s = core.host_s * steps - math.fsum(one.seconds for one in done)
+    busy_s = 0.0 if core.blocking else math.fsum(one.seconds for one in done)
+    waits_s = core.host_s * steps - busy_s
     if done and waits_s > 0:
         last = done[-1]
         done[-1] = replace(
@@ -177,6 +185,20 @@ def casts(operator: Operator, shard: Shard, core: Core) -> Iterator[OperatorCost
         seconds = moved / core.hbm_bytes_per_s + core.overhead_s
         name = f"{operator.name} cast"
         yield OperatorCost(name, operator.phase, 0.0, moved, seconds, core.overhead_s, 0.0)
+
+
+def adds(operator: Operator, shard: Shard, core: Core) -> Iterator[OperatorCost]:
+    """The kernel that adds a product's gradient of weights to those of micro-batches before."""
+    if operator.macs and core.bytes.adding and operator.pair.gradients:
+        moved = core.bytes.adding * _gradients(operator, shard)
+        seconds = moved / core.hbm_bytes_per_s + core.overhead_s
+        name = f"{operator.name} added"
+        yield OperatorCost(name, operator.phase, 0.0, moved, seconds, core.overhead_s, 0.0)
+
+
+def _gradients(operator: Operator, shard: Shard) -> float:
+    """Numbers of gradients of weights that a product writes on a core."""
+    return operator.pair.gradients * shard.inputs * shard.outputs * shard.groups
 
 
 def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
@@ -245,10 +267,11 @@ def traffic(operator: Operator, shard: Shard, core: Core) -> float:
     used, each = (*operator.reads, *operator.writes), core.bytes
     maps = sum(tensor.share * map_bytes(tensor, shard, core) for tensor in used)
     pair = operator.pair.bytes(each) + operator.row.bytes(each) * shard.rows
-    if operator.grouped and each.buffer:  # what a micro-batch adds to is read, too
-        pair += operator.pair.gradients * each.gradient
     parameters = pair * shard.inputs + operator.channel.bytes(each)
-    return maps + parameters * shard.outputs * shard.groups
+    moved = maps + parameters * shard.outputs * shard.groups
+    if operator.macs and operator.pair.gradients:
+        moved += each.more * _gradients(operator, shard)
+    return moved
 
 
 def map_channels(tensor: Map, shard: Shard) -> float:

@@ -34,6 +34,13 @@ def test_the_case_of_a_row() -> None:
     assert updates == ["", "sharded", "gradients", "weights"]
 
 
+def test_a_host_that_waited_for_each_kernel() -> None:
+    """BigScience's logs were of runs with CUDA_LAUNCH_BLOCKING=1."""
+    for overlap, blocking in (("none", False), ("none (CUDA_LAUNCH_BLOCKING=1)", True)):
+        device, _ = case_of(small(overlap=overlap)).case.array.group.kinds[0]
+        assert device.roofline.blocking is blocking
+
+
 def test_what_frameworks_report_as_memory() -> None:
     """torchtitan and BigScience report what the allocator has reserved, others tensors."""
     assert case_of(small()).reserve_bytes == 0

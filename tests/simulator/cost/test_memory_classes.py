@@ -108,7 +108,7 @@ def test_a_buffer_of_gradients_is_there_all_the_time(axes: str) -> None:
         assert found["weights"] == came["weights"]
         assert found["optimizer"] == pytest.approx(came["optimizer"])
         assert one.peak_bytes >= other.peak_bytes * (1 - 1e-9)
-    assert with_it.iteration_s == without.iteration_s
+    assert with_it.iteration_s > without.iteration_s  # what is added to is read
 
 
 def test_megatron_s_22_billion_parameters() -> None:
