@@ -35,8 +35,10 @@ CARDS = {
 
 def alone(device: Device) -> Device:
     """The same, whose gradients come and go."""
-    plain = {"gradient_buffer": False, "gradient_copy": False, "gradient_kernel_bytes": 0.0}
-    return replace(device, arithmetic=replace(device.arithmetic, **plain))
+    plain = replace(
+        device.arithmetic, gradient_buffer=False, gradient_copy=False, gradient_kernel_bytes=0.0
+    )
+    return replace(device, arithmetic=plain)
 
 
 def errors(card: str, folder: Path) -> pd.Series:
