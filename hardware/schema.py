@@ -266,15 +266,11 @@ def device_faults(table: DeviceTable) -> Iterator[Fault]:
         yield "chip.peak", 'is missing; write chip.peak = "45 TFLOP/s", or describe [units]'
     if table.power and table.power.idle_w > table.power.busy_w:
         yield "power.idle", f"{table.power.idle_w:g} W: no more than power.busy"
-    beside = {
-        "dummy_gradients": arithmetic.dummy_gradients,
-        "gradient_copy": arithmetic.gradient_copy,
-        "gradient_kernel": arithmetic.gradient_kernel_bytes,
-    }
-    for key in beside if not arithmetic.gradient_buffer else ():
-        if beside[key]:
-            what = "only with a buffer of gradients; write arithmetic.gradient_buffer = true"
-            yield f"arithmetic.{key}", what
+    if not arithmetic.gradient_buffer:
+        what = "only with a buffer of gradients; write arithmetic.gradient_buffer = true"
+        for key in ("dummy_gradients", "gradient_copy", "gradient_kernel_bytes"):
+            if getattr(arithmetic, key):
+                yield f"arithmetic.{key.removesuffix('_bytes')}", what
     if table.roofline.align_bytes and "fp32" not in peaks:
         yield (
             "roofline.align",

@@ -182,18 +182,20 @@ def casts(operator: Operator, shard: Shard, core: Core) -> Iterator[OperatorCost
     for tensor in operator.casts:
         each = core.cast_bytes / core.bytes.activation
         moved = each * map_bytes(tensor, shard, core) * tensor.share
-        seconds = moved / core.hbm_bytes_per_s + core.overhead_s
-        name = f"{operator.name} cast"
-        yield OperatorCost(name, operator.phase, 0.0, moved, seconds, core.overhead_s, 0.0)
+        yield _moving(operator, "cast", moved, core)
 
 
 def adds(operator: Operator, shard: Shard, core: Core) -> Iterator[OperatorCost]:
     """The kernel that adds a product's gradient of weights to those of micro-batches before."""
     if operator.macs and core.bytes.adding and operator.pair.gradients:
-        moved = core.bytes.adding * _gradients(operator, shard)
-        seconds = moved / core.hbm_bytes_per_s + core.overhead_s
-        name = f"{operator.name} added"
-        yield OperatorCost(name, operator.phase, 0.0, moved, seconds, core.overhead_s, 0.0)
+        yield _moving(operator, "added", core.bytes.adding * _gradients(operator, shard), core)
+
+
+def _moving(operator: Operator, what: str, moved: float, core: Core) -> OperatorCost:
+    """A kernel beside an operator, which moves bytes alone."""
+    seconds = moved / core.hbm_bytes_per_s + core.overhead_s
+    name = f"{operator.name} {what}"
+    return OperatorCost(name, operator.phase, 0.0, moved, seconds, core.overhead_s, 0.0)
 
 
 def _gradients(operator: Operator, shard: Shard) -> float:

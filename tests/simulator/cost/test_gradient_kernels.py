@@ -23,14 +23,10 @@ def core(*changes: str) -> Core:
     return core_of(device)
 
 
-def network() -> Builder:
-    net = Builder("two", INPUTS, 1)
-    net.fc("first", OUTPUTS)
-    net.fc("second", OUTPUTS)
-    return net
-
-
-OF = operators(network().build())
+NET = Builder("two", INPUTS, 1)
+NET.fc("first", OUTPUTS)
+NET.fc("second", OUTPUTS)
+OF = operators(NET.build())
 SHARD = unsplit(OF.graph[0], ROWS)
 (GRADIENT,) = OF.nodes[0].gradient
 MAPS = 2 * ROWS * (INPUTS + OUTPUTS)
@@ -72,7 +68,7 @@ def test_the_kernel_takes_its_bytes_over_memory() -> None:
 
 
 def test_only_weights_have_it() -> None:
-    """Products forward and of errors, and biases, add nothing up."""
+    """Products forward and of errors add nothing up."""
     of = core("stack=deepspeed-2022", "precision=bf16")
     for phase in (OF.nodes[1].forward, OF.nodes[1].backward):
         assert not [
