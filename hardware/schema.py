@@ -74,11 +74,13 @@ Price = Annotated[float, number(0, 1e6)]
 class ChipTable(Table):
     """``[chip]``: one chip's cores and their peak together, which ``[units]`` may say instead.
 
-    ``peak_by_format`` has its peak in formats for which ``peak`` is not.
+    ``peak_by_format`` has its peak in formats for which ``peak`` is not. ``exponentials`` are
+    those that its special-function units compute, one FLOP each.
     """
 
     cores: Count
     peak: FlopRate | None = None
+    exponentials: FlopRate | None = None
     peak_by_format: dict[Format, FlopRate] = Field(default={})
 
     @property
@@ -340,6 +342,7 @@ def device_of(label: str, table: DeviceTable) -> Device:
         price=table.price,
         chip_attention_flops_per_s=peaks.get(attention or ""),
         chip_vector_flops_per_s=peaks.get("fp32"),
+        chip_exponentials_per_s=table.chip.exponentials,
         product_bytes=NARROW.get(compute or ""),
     )
 

@@ -38,7 +38,8 @@ class EfficiencyTable(Table):
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
     by how much alike chips differ in time, all of which wait for the slowest; ``contention`` how
     much longer computing takes beside exchanges; ``align`` of how many
-    bytes rows of unfused attention are a multiple that matrix units compute.
+    bytes rows of unfused attention are a multiple that matrix units compute, ``pad_heads`` of how
+    many features fused attention computes a multiple.
     """
 
     products: Share | None = None
@@ -61,6 +62,7 @@ class EfficiencyTable(Table):
     variation: Annotated[float, number(0, 0.5)] | None = None
     contention: Annotated[float, number(0, 0.9)] | None = None
     align: Bytes | None = None
+    pad_heads: Annotated[int, whole(0, 1 << 16)] | None = None
 
 
 _Gradients = (Literal["2 B", "4 B"] | None, None)
@@ -141,7 +143,7 @@ _KEYS = {
         key: f"roofline.{key}"
         for key in (
             *("overhead", "host", "group", "host_layer", "concurrent"),
-            *("winograd", "variation", "contention", "align"),
+            *("winograd", "variation", "contention", "align", "pad_heads"),
         )
     },
 }

@@ -52,6 +52,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     },
     "roofline.slowest": ("roofline.variation",),
     "chip_vector_flops_per_s": ("chip.peak_by_format.fp32",),
+    "chip_exponentials_per_s": ("chip.exponentials",),
     "chip_attention_flops_per_s": ("arithmetic.attention",),
     "product_bytes": ("arithmetic.compute",),
     "arithmetic.activation_bytes": ("arithmetic.activations", "arithmetic.element"),

@@ -31,8 +31,12 @@ ROOM = 1.25
 """Of HBM, what a step may be counted to hold before more is taken to be computed again: in fp8
 and fp4 kernels keep what they have cast, and frameworks move to the host what lies idle; neither
 is counted here."""
-COMPILED = ("MaxText", "torchtitan FSDP2 +compile")
+COMPILED = ("MaxText", "torchtitan FSDP2 +compile", "PyTorch compiled")
 """Frameworks whose compiler does element-wise work in passing."""
+EAGER_KERNELS = "PyTorch eager"
+"""The framework whose element-wise operators are a kernel each."""
+PLAIN = ("Composer", "PyTorch")
+"""Frameworks whose models of GPT's kind have no dropout."""
 
 COMPILED_LOSS = 2025
 """The year in which torchtitan began to compile its loss, too (pytorch/torchtitan, pull request
@@ -115,6 +119,8 @@ def case_of(row: Row) -> RowCase:
         split = replace(split, assumed=(*split.assumed, *also))
     else:
         network = _network(_sizes(row, split))
+        if row.framework.startswith(EAGER_KERNELS):
+            network = eager(network)
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
@@ -188,7 +194,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
             biases=not llama or row.model.startswith(BIASED),
             fused_qkv=not llama,
             tied=not llama,
-            dropout=not llama and not row.framework.startswith("Composer"),
+            dropout=not llama and not row.framework.startswith(PLAIN),
             experts=row.experts or 0,
             topk=row.topk or 2,
             moe_ffn=row.moe_ffn or 0,
@@ -196,7 +202,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
             dense_layers=row.dense_layers or 0,
             attention="fused" if split.fused_attention else "unfused",
             compiled=row.framework.startswith(COMPILED),
-            eager_loss=row.framework.startswith("torchtitan") and (row.year or 0) < COMPILED_LOSS,
+            eager_loss=_eager_loss(row),
             fused_experts=stack_of(row)[0] == FUSED_EXPERTS,
             head_dim=128 if latent else row.head_dim or 0,
             kv_heads=0 if latent else row.kv_heads or 0,
@@ -205,6 +211,12 @@ def _sizes(row: Row, split: Split) -> Transformer:
         )
     except NetworkError as error:
         raise LeftOutError(str(error)) from None
+
+
+def _eager_loss(row: Row) -> bool:
+    """Whether no compiler has the loss: torchtitan's before it began to, and plain PyTorch's."""
+    before = row.framework.startswith("torchtitan") and (row.year or 0) < COMPILED_LOSS
+    return before or row.framework.startswith("PyTorch")
 
 
 def _roomier(device: Device) -> Device:

@@ -75,6 +75,7 @@ OF_FRAMEWORK = (
     ("torchtitan", "torchtitan-2024"),
     ("metaseq", "composer-2023"),
     ("MaxText", "maxtext-2024"),
+    ("PyTorch", "pytorch-2026"),
 )
 """How frameworks begin, and the catalog's stack for them; the first one that fits counts."""
 OTHERS = "megatron-2025"

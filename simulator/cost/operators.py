@@ -80,7 +80,8 @@ class Operator:
     """What a core does at a time, for one node of the partition graph.
 
     For each pair of input and output channels of a group: ``macs`` are
-    multiply-accumulates of a row, ``pair`` what is moved of the parameters,
+    multiply-accumulates of a row, ``exponentials`` go with them, ``pair`` is what is moved of the
+    parameters,
     ``row`` what is moved for a row which gathers or scatters (an embedding's);
     ``kernel`` the weights of a pair. ``channel`` is what is moved for each
     output channel. ``steps`` run one after the other, each with the overhead
@@ -101,6 +102,7 @@ class Operator:
     reads: tuple[Map, ...] = ()
     writes: tuple[Map, ...] = ()
     macs: float = 0.0
+    exponentials: float = 0.0
     pair: Moved = NOTHING
     channel: Moved = NOTHING
     row: Moved = NOTHING

@@ -59,6 +59,8 @@ class Core:
     of ``align`` numbers have ``vector_flops_per_s`` (0: all are alike). Convolutions of 3 x 3
     are ``winograd`` times as fast. ``concurrent`` is as in ``hardware.Roofline``. To cast an
     activation for a product moves ``cast_bytes`` (0: it computes on activations as they are).
+    Fused attention has exponentials between its products, of heads whose features are padded to a
+    multiple of ``pad_heads``.
     Each group of a grouped product takes ``group_s`` besides (``hardware.Roofline``).
     """
 
@@ -69,6 +71,8 @@ class Core:
     tile: bool
     pad_matrix_unit: int
     bytes: NumberBytes
+    pad_heads: int = 0
+    exponentials_per_s: float = math.inf
     units: Units | None = None
     whole: bool = True
     attention_flops_per_s: float = 0.0
@@ -124,6 +128,8 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         overhead_s=model.overhead_s,
         tile=model.tile and whole,
         pad_matrix_unit=model.pad_matrix_unit if whole else 0,
+        pad_heads=model.pad_heads if whole else 0,
+        exponentials_per_s=(device.chip_exponentials_per_s or math.inf) / of_chip,
         bytes=each._replace(state=each.weight, buffer=0.0, dummy=0.0) if inference else each,
         units=device.units,
         whole=whole or device.units is None,
@@ -205,9 +211,11 @@ def _gradients(operator: Operator, shard: Shard) -> float:
 
 def cost(operator: Operator, shard: Shard, core: Core) -> OperatorCost:
     """One operator on one core, whatever its host does; the shard is not empty."""
-    work = flops(operator, shard, core.pad_matrix_unit)
+    work = flops(operator, shard, core.pad_matrix_unit, core.pad_heads)
     moved = traffic(operator, shard, core)
     compute_s = work / core.rate(operator, shard)
+    scores = operator.exponentials * shard.rows * shard.inputs * shard.outputs * shard.groups
+    compute_s += scores / core.exponentials_per_s
     if core.units is not None:
         of = price(operator, shard, core.units, core.whole, core.bytes.activation)
         compute_s, moved = of.busy_s, moved + of.missed_bytes
@@ -246,19 +254,21 @@ def by_work(done: Sequence[OperatorCost]) -> tuple[float, ...]:
     )
 
 
-def flops(operator: Operator, shard: Shard, unit: int = 0) -> float:
+def flops(operator: Operator, shard: Shard, unit: int = 0, heads: int = 0) -> float:
     """FLOPs of an operator; with a matrix ``unit``, as if its weights' matrix filled whole ones.
 
     Each group's matrix has input channels by output channels, the kernel's elements
-    along the side that is summed over (backward that is the outputs' side).
+    along the side that is summed over (backward that is the outputs' side). Of fused attention
+    features of ``heads`` are padded to a multiple of that (0: of the unit).
     """
     inputs, outputs = shard.inputs, shard.outputs
     matrix = inputs * outputs
-    if unit and operator.macs and operator.block == 1:
+    multiple = (heads or unit) if operator.attention else unit
+    if multiple and operator.macs and operator.block == 1:
         backward = operator.phase is Phase.BACKWARD
         tall, wide = (outputs, inputs) if backward else (inputs, outputs)
         if operator.attention:  # each product has one of the two along one of its sides
-            matrix *= (padded(inputs, unit) + padded(outputs, unit)) / (inputs + outputs)
+            matrix *= (padded(inputs, multiple) + padded(outputs, multiple)) / (inputs + outputs)
         else:
             matrix = padded(tall * operator.kernel, unit) * padded(wide, unit) / operator.kernel
     return 2 * operator.macs * shard.rows * matrix * shard.groups

@@ -226,6 +226,7 @@ class _TrainingOperators:
             tuple(reads),
             tuple(writes),
             macs=step.products * macs / pairs,
+            exponentials=step.exponentials * macs / pairs,
             pair=Moved(step.weights, step.gradients[further]).times(layer.weights, pairs),
             row=Moved(*step.rows).times(row_share),
             kernel=layer.kernel_area if layer.weighted else 1.0,

@@ -168,7 +168,8 @@ Tensors = tuple[Role | Operand | Kept, ...]
 class Step:
     """One operator of a layer: what it reads and writes, and the part of its products it does.
 
-    ``products`` is a part of the layer's forward multiply-accumulates; ``weights`` says how
+    ``products`` is a part of the layer's forward multiply-accumulates, to each of which (the whole
+    of them) belong so many ``exponentials``; ``weights`` says how
     often each weight is read. ``gradients`` are the weights' gradients it moves, in numbers a
     weight: at the first use of a weight in backward, and at any further one, which adds.
     ``rows`` are (weights, gradients) moved for each element looked up in a table. The
@@ -183,6 +184,7 @@ class Step:
     rows: tuple[float, float] = (0.0, 0.0)
     times: int = 1
     what: str = ""
+    exponentials: float = 0.0
 
 
 class Dimensions(NamedTuple):

@@ -80,7 +80,12 @@ class Attention(Computed):
     """Softmax(Q K^T) V in one operator, whose scores never leave the chip.
 
     A fused kernel (FlashAttention, Dao et al. 2022) keeps queries, keys, values, the result
-    and a logarithm for each of its rows; it computes the scores again backward.
+    and a logarithm for each of its rows; it computes the scores again backward. Of each score it
+    takes the exponential, backward again, where to multiply it by its error takes as long as
+    another one (of cuDNN 2.3 exponentials in all were measured on an H100, of FlashAttention-2
+    1.6). Blocks of keys add to the gradient of queries in turn: in float32, which a kernel before
+    clears (it sums up each row of the result times its error, too), and one behind casts
+    (Dao-AILab/flash-attention, csrc/flash_attn/src/flash_bwd_preprocess_kernel.h).
     """
 
     name = "attention"
@@ -121,15 +126,36 @@ class Attention(Computed):
         return layer.input.area * layer.operands[1].area * both
 
     def forward(self, layer: Layer) -> tuple[Step, ...]:
-        return (Step((Role.INPUTS,), (Role.OUTPUT, _logarithms(layer)), products=1.0),)
+        writes = (Role.OUTPUT, _of_rows(layer, "logarithms"))
+        return (Step((Role.INPUTS,), writes, products=1.0, exponentials=_scores(layer)),)
 
     def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
-        """The scores anew, then the errors of all operands."""
+        """The scores anew, then the errors of all operands, between two kernels without products.
+
+        That of queries is written in passing to what the last kernel makes of it.
+        """
         ahead, back = self.dimensions(layer).fused
-        reads = (Role.ERROR, Role.INPUTS, Role.OUTPUT, _logarithms(layer))
-        return (Step(reads, (Role.ERRORS,), products=back / ahead),)
+        sums, logarithms = _of_rows(layer, "sums"), _of_rows(layer, "logarithms")
+        added = Kept("sums of its queries' gradient", layer.input.channels, FLOAT_BYTES)
+        return (
+            Step((Role.ERROR, Role.OUTPUT), (sums, added), what="backward sums"),
+            Step(
+                (Role.ERROR, Role.INPUTS, logarithms, sums, added),
+                (Role.ERRORS, added),
+                products=back / ahead,
+                exponentials=2 * _scores(layer),
+            ),
+            Step((added,), what="backward cast"),
+        )
 
 
-def _logarithms(layer: Layer) -> Kept:
-    """Of each row of a head the logarithm of its exponentials' sum."""
-    return Kept("logarithms", layer.groups, FLOAT_BYTES)
+def _scores(layer: Layer) -> float:
+    """Scores for each multiply-accumulate of its two products: 1 / 256 with 128 features a head."""
+    _, key, value = layer.operands
+    made = layer.output.channels // layer.groups
+    return 1 / (key.channels // (value.channels // made) + made)
+
+
+def _of_rows(layer: Layer, what: str) -> Kept:
+    """A number for each row of a head: its exponentials' sum's logarithm, or another sum."""
+    return Kept(what, layer.groups, FLOAT_BYTES)

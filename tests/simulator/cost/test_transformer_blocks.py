@@ -58,25 +58,38 @@ def test_activations_of_a_block(b: int, each: int, s: int, tp: int) -> None:
     assert fused == pytest.approx(s * b * h * (10 + 24 / tp) + 4 * a * s * b / tp)
 
 
-def of_attention(found: Operators, phase: Phase) -> tuple[Operator, Shard]:
+def of_attention(found: Operators, phase: Phase) -> tuple[tuple[Operator, ...], Shard]:
     node = next(i for i, node in enumerate(found.graph) if node.kind == "attention")
-    return found.nodes[node].of(phase)[0], shards(found, 3)[node]
+    return found.nodes[node].of(phase), shards(found, 3)[node]
 
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_fused_kernel_beside_its_formulas(causal: bool) -> None:
-    """FlashAttention: 4 s^2 h forward, 2.5 times as many backward, and no scores in HBM."""
+    """FlashAttention: 4 s^2 h forward, 2.5 times as many backward, and no scores in HBM.
+
+    Backward sums read the error and the result and clear the queries' gradient in float32, which
+    the products read and write, beside what they read (four tensors) and make (three). It is cast
+    at last. One exponential a score forward, two backward.
+    """
     s, h, a, rows = 32, 24, 4, 3
     network = transformer(Transformer("g", 1, h, a, 50, seq=s, causal=causal, attention="fused"))
     found = operators(network)
-    forward, shard = of_attention(found, Phase.FORWARD)
-    backward, _ = of_attention(found, Phase.BACKWARD)
+    (forward,), shard = of_attention(found, Phase.FORWARD)
+    (sums, backward, cast), _ = of_attention(found, Phase.BACKWARD)
     seen = (s + 1) / (2 * s) if causal else 1.0
     assert flops(forward, shard) == pytest.approx(rows * 4 * s * s * h * seen)
     assert flops(backward, shard) == pytest.approx(2.5 * rows * 4 * s * s * h * seen)
     sbh, logarithms = 2 * rows * s * h, 4 * rows * s * a
     assert traffic(forward, shard, PLAIN) == pytest.approx(4 * sbh + logarithms)
-    assert traffic(backward, shard, PLAIN) == pytest.approx(8 * sbh + logarithms)
+    assert traffic(sums, shard, PLAIN) == pytest.approx((2 + 2) * sbh + logarithms)
+    moved = (4 + 3 + 2 * 2) * sbh + 2 * logarithms
+    assert traffic(backward, shard, PLAIN) == pytest.approx(moved)
+    assert traffic(cast, shard, PLAIN) == pytest.approx(2 * sbh)
+    scores = rows * a * s * s * seen
+    slow = replace(PLAIN, exponentials_per_s=1e3)
+    for op, each in ((sums, 0), (forward, 1), (backward, 2), (cast, 0)):
+        longer = cost(op, shard, slow).compute_s - cost(op, shard, PLAIN).compute_s
+        assert longer == pytest.approx(each * scores / 1e3)
     half = shard._replace(groups=shard.groups / 2)
     assert flops(backward, half) == pytest.approx(flops(backward, shard) / 2)
     assert traffic(backward, half, PLAIN) == pytest.approx(traffic(backward, shard, PLAIN) / 2)
@@ -87,12 +100,16 @@ def test_latent_attention_counts_keys_and_values_apart() -> None:
     found = operators(of)
     node = next(i for i, node in enumerate(found.graph) if node.kind == "attention")
     shard = Shard(1, 192, 128, 128)
-    (forward,), (backward,) = found.nodes[node].forward, found.nodes[node].backward
+    (forward,), (_, backward, _) = found.nodes[node].forward, found.nodes[node].backward
     pairs = 128 * 64 * 65 / 2
     assert flops(forward, shard) == pytest.approx(2 * pairs * (192 + 128))
     assert flops(backward, shard) == pytest.approx(2 * pairs * (3 * 192 + 2 * 128))
     # of each product one operand has keys' features along a side, the other values'
     assert flops(forward, shard, 128) == pytest.approx(2 * pairs * (256 + 128))
+    assert flops(forward, shard, 128, 96) == pytest.approx(2 * pairs * (192 + 192))
+    assert cost(forward, shard, replace(PLAIN, pad_heads=256)).flops == 2 * pairs * (256 + 256)
+    slow = replace(PLAIN, exponentials_per_s=1.0)
+    assert cost(forward, shard, slow).compute_s == pytest.approx(pairs)
 
 
 def test_a_mask_is_a_byte_and_goes_there_and_back() -> None:
