@@ -8,7 +8,7 @@ from dataclasses import replace
 from workloads.attention import with_attention
 from workloads.layer_types import Layer
 from workloads.layer_types.linear import block_problem
-from workloads.layer_types.other import LOSS, OTHER
+from workloads.layer_types.other import LOSS, NORMS, OTHER
 from workloads.network import Network
 from workloads.tensors import NetworkError, Tensor, sides
 
@@ -176,8 +176,21 @@ def apart(network: Network) -> Network:
     def changed(layer: Layer) -> Layer:
         if layer.kind == "softmax" and layer.name not in readers:
             return replace(layer, kind=OTHER, operator=LOSS)
-        alone = layer.type.fusible and len(layer.inputs) == 1 and not layer.type.view(layer)
-        return replace(layer, apart=alone and products(layer.name) and layer.name in readers)
+        written = products(layer.name) and layer.name in readers and layer.operator not in NORMS
+        return replace(layer, apart=written and _alone(layer))
+
+    return replace(network, layers=tuple(map(changed, network.layers)))
+
+
+def summed(network: Network) -> Network:
+    """A network whose biases' and norms' gradients are summed by kernels of their own.
+
+    So PyTorch's autograd and Apex have it; compilers and Transformer Engine sum them in passing.
+    """
+
+    def changed(layer: Layer) -> Layer:
+        own = layer.bias if layer.weighted else layer.operator in NORMS
+        return replace(layer, apart=True) if own else layer
 
     return replace(network, layers=tuple(map(changed, network.layers)))
 
@@ -188,9 +201,10 @@ def eager(network: Network) -> Network:
     Each reads what the one before it has written. ``apart`` is for frameworks that write their
     usual chains of them as one kernel by hand.
     """
+    layers = (replace(one, apart=True) if _alone(one) else one for one in network.layers)
+    return summed(replace(network, layers=tuple(layers)))
 
-    def changed(layer: Layer) -> Layer:
-        alone = layer.type.fusible and len(layer.inputs) == 1 and not layer.type.view(layer)
-        return replace(layer, apart=True) if alone else layer
 
-    return replace(network, layers=tuple(map(changed, network.layers)))
+def _alone(layer: Layer) -> bool:
+    """Whether a layer works on one tensor by element, and is no view of it."""
+    return layer.type.fusible and len(layer.inputs) == 1 and not layer.type.view(layer)

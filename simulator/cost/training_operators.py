@@ -18,10 +18,8 @@ from simulator.cost.units.vectors import worked_by
 from workloads import RECEIVED, SENT, Layer, Network
 from workloads.cache import Weighed
 from workloads.layer_types import Kept, Operand, Role, Step
+from workloads.layer_types.other import NORMS
 from workloads.tensors import INPUT
-
-NORMS = frozenset({"layer_norm", "rms_norm"})
-"""Operators whose kernels write narrow numbers, too."""
 
 
 def operators(

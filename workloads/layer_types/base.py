@@ -173,7 +173,8 @@ class Step:
     often each weight is read. ``gradients`` are the weights' gradients it moves, in numbers a
     weight: at the first use of a weight in backward, and at any further one, which adds.
     ``rows`` are (weights, gradients) moved for each element looked up in a table. The
-    operator is started ``times`` times, one after the other. ``what`` tells several apart.
+    operator is started ``times`` times, one after the other; of 0 one before or behind it
+    starts it, in the same call. ``what`` tells several apart.
     """
 
     reads: Tensors

@@ -138,14 +138,14 @@ class Attention(Computed):
         sums, logarithms = _of_rows(layer, "sums"), _of_rows(layer, "logarithms")
         added = Kept("sums of its queries' gradient", layer.input.channels, FLOAT_BYTES)
         return (
-            Step((Role.ERROR, Role.OUTPUT), (sums, added), what="backward sums"),
+            Step((Role.ERROR, Role.OUTPUT), (sums, added), what="backward sums", times=0),
             Step(
                 (Role.ERROR, Role.INPUTS, logarithms, sums, added),
                 (Role.ERRORS, added),
                 products=back / ahead,
                 exponentials=2 * _scores(layer),
             ),
-            Step((added,), what="backward cast"),
+            Step((added,), what="backward cast", times=0),
         )
 
 

@@ -61,7 +61,10 @@ class Weighted(LayerType):
         return (step,) if needed else ()
 
     def gradient(self, layer: Layer) -> tuple[Step, ...]:
-        return (Step((Operand(0), Role.ERROR), products=1.0, gradients=(1.0, 2.0)),)
+        """A bias's is summed in passing, or by a kernel of its own (``transforms.summed``)."""
+        weights = Step((Operand(0), Role.ERROR), products=1.0, gradients=(1.0, 2.0))
+        summed = Step((Role.ERROR,), what="bias gradient", times=0)
+        return (weights, summed) if layer.bias and layer.apart else (weights,)
 
     def element_cycles(self, layer: Layer, *, forward: bool) -> float:
         return 0.0

@@ -50,6 +50,8 @@ Backward these are the logarithms of the probabilities, their gradients, and tho
 forward a copy of the logits and the logarithms. pytorch/torchtitan until 2024: ``output.float()``,
 then ``torch.nn.functional.cross_entropy``.
 """
+NORMS = frozenset({"layer_norm", "rms_norm"})
+"""Operators with a vector of weights, whose kernels write narrow numbers, too."""
 DROPOUT = "dropout"
 """Its mask is written forward and read backward, a byte for each element."""
 
@@ -114,6 +116,9 @@ class Other(LayerType):
             return (Step((Role.ERROR,) * reads, (Role.ERRORS,) * writes),)
         if layer.apart and layer.operator in LINEAR:
             return (Step((Role.ERROR,), (Role.ERRORS,)),)
+        if layer.apart and layer.operator in NORMS:
+            summed = Step((Role.ERROR, Role.INPUTS), what="weight gradient", times=0)
+            return (*super().backward(layer, needed=needed), summed)
         return super().backward(layer, needed=needed)
 
     def in_passing(self, layer: Layer) -> bool:
