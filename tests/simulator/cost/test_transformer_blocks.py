@@ -13,7 +13,8 @@ from simulator.cost.memory import memory_use
 from simulator.cost.operators import Operator, Operators
 from simulator.cost.roofline import Core, bounds, core_of, cost, costs, flops, map_bytes, traffic
 from simulator.cost.training_operators import operators
-from workloads import Transformer, load_network, transformer, with_attention
+from workloads import Network, Transformer, load_network, transformer, with_attention
+from workloads.transforms import summed
 
 PLAIN = core_of(Device("gpu", 1, 1, 1e14, 8e10, 2e12, 1e9, roofline=Roofline(0.5, 0.8, 0.0)))
 
@@ -176,3 +177,36 @@ def _at_least_the_host(core: Core, found: Operators) -> None:
         max(len(many) * core.host_s, sum(one.seconds for one in alone))
     )
     assert together[:-1] == alone[:-1]
+
+
+def test_gradients_of_biases_and_norms_are_sums_of_their_own() -> None:
+    """PyTorch's autograd: each bias reads its product's error, each norm its input and error.
+
+    The products of a block make 3 + 1 + 4 + 1 times h features. What they are started with is
+    the call that their product's or norm's gradient is.
+    """
+    rows, s, h = 3, 8, 24
+    of = Transformer("g", 1, h, 4, 50, seq=s, attention="fused", compiled=False)
+    usual, alone = transformer(of), summed(transformer(of))
+    found = {
+        op.name: traffic(op, shard, PLAIN)
+        for own, shard in zip(operators(alone).nodes, shards(operators(alone), rows), strict=True)
+        for op in (*own.gradient, *own.backward)
+        if op.name.endswith(("bias gradient", "weight gradient"))
+    }
+    bias = [size for name, size in found.items() if name.endswith("bias gradient")]
+    assert sorted(size / (2 * rows * s * h) for size in bias) == [1, 1, 3, 4]
+    norms = [size for name, size in found.items() if name.endswith("weight gradient")]
+    assert norms == pytest.approx([2 * 2 * rows * s * h] * 3)
+
+    def waits(network: Network) -> float:
+        core, step = replace(PLAIN, host_s=1.0), operators(network)
+        return sum(
+            one.seconds
+            for own, shard in zip(step.nodes, shards(step, rows), strict=True)
+            for phase in (own.forward, own.backward, own.gradient)
+            for one in costs(phase, shard, core)
+        )
+
+    assert waits(alone) == pytest.approx(waits(usual))
+    assert not any("weight gradient" in op.name for op in operators(usual).schedule())
