@@ -40,8 +40,8 @@ class Roofline:
     (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds
     activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
     sides of weight matrices up to the matrix unit's (0: off). The products of
-    attention reach ``attention_efficiency`` of their peak (None: what all do); fused, they have
-    as many features of a head as a multiple of ``pad_heads`` (0: off).
+    attention reach ``attention_efficiency`` of their peak (None: what all do). Where it is
+    fused, a head's features are rounded up to a multiple of ``pad_heads`` (0: they are not).
     A layer's operators take no less than ``host_s`` each on average, in which their host
     starts one. Of the shorter
     of computing and moving ``concurrent`` goes on beside the longer (1: all of it; 0: the
@@ -165,9 +165,8 @@ class Device:
     Peak and HBM values are those of one chip, of which a core has an equal
     share; the peak is that of the format in which it computes, and the products of
     attention have ``chip_attention_flops_per_s`` (None: the same), those that do without the
-    matrix units ``chip_vector_flops_per_s`` (its peak in fp32). Between the two products of
-    fused attention stand exponentials, ``chip_exponentials_per_s`` (None: they take no time).
-    For products with weights
+    matrix units ``chip_vector_flops_per_s`` (its peak in fp32). Fused attention computes
+    ``chip_exponentials_per_s`` (None: they take no time). For products with weights
     activations are cast to numbers of ``product_bytes`` (None: they are taken as they are).
     ``network_bytes_per_s`` is the board's port, in each direction, and
     ``network_latency_s`` a message's on it (a hop's, where boards are joined

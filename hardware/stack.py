@@ -38,8 +38,8 @@ class EfficiencyTable(Table):
     ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
     by how much alike chips differ in time, all of which wait for the slowest; ``contention`` how
     much longer computing takes beside exchanges; ``align`` of how many
-    bytes rows of unfused attention are a multiple that matrix units compute, ``pad_heads`` of how
-    many features fused attention computes a multiple.
+    bytes rows of unfused attention are a multiple that matrix units compute. Fused attention
+    rounds a head's features up to a multiple of ``pad_heads``.
     """
 
     products: Share | None = None

@@ -80,9 +80,9 @@ class Operator:
     """What a core does at a time, for one node of the partition graph.
 
     For each pair of input and output channels of a group: ``macs`` are
-    multiply-accumulates of a row, ``exponentials`` go with them, ``pair`` is what is moved of the
-    parameters,
-    ``row`` what is moved for a row which gathers or scatters (an embedding's);
+    multiply-accumulates of a row, ``exponentials`` those of fused attention, ``pair`` is what is
+    moved of the parameters, ``row`` what is moved for a row which gathers or scatters
+    (an embedding's);
     ``kernel`` the weights of a pair. ``channel`` is what is moved for each
     output channel. ``steps`` run one after the other, each with the overhead
     of an operator. ``lanes`` are the cycles of a vector unit's lane for each row and

@@ -59,8 +59,8 @@ class Core:
     of ``align`` numbers have ``vector_flops_per_s`` (0: all are alike). Convolutions of 3 x 3
     are ``winograd`` times as fast. ``concurrent`` is as in ``hardware.Roofline``. To cast an
     activation for a product moves ``cast_bytes`` (0: it computes on activations as they are).
-    Fused attention has exponentials between its products, of heads whose features are padded to a
-    multiple of ``pad_heads``.
+    Fused attention computes ``exponentials_per_s``, and rounds a head's features up to a multiple
+    of ``pad_heads``.
     Each group of a grouped product takes ``group_s`` besides (``hardware.Roofline``).
     """
 
@@ -258,8 +258,8 @@ def flops(operator: Operator, shard: Shard, unit: int = 0, heads: int = 0) -> fl
     """FLOPs of an operator; with a matrix ``unit``, as if its weights' matrix filled whole ones.
 
     Each group's matrix has input channels by output channels, the kernel's elements
-    along the side that is summed over (backward that is the outputs' side). Of fused attention
-    features of ``heads`` are padded to a multiple of that (0: of the unit).
+    along the side that is summed over (backward that is the outputs' side). In fused
+    attention a head's features are rounded up to a multiple of ``heads`` (0: of the unit).
     """
     inputs, outputs = shard.inputs, shard.outputs
     matrix = inputs * outputs

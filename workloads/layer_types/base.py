@@ -50,7 +50,8 @@ class Layer:
     names an earlier layer whose weights this one uses (tied embeddings). With a
     ``block`` above 1 the matrix is of circulant blocks of that side. In a ``causal``
     softmax, or attention, a position sees itself and those before it. What is ``apart`` is
-    an operator of its own, although it could be done in passing (docs/explanation/operators.md).
+    an operator of its own, although it could be done in passing (docs/explanation/operators.md);
+    of a product with a bias, and of a norm, that is the sum of the gradient of its vector.
     ``sizes`` are numbers that only its type has a use for, by name.
     """
 
@@ -168,13 +169,13 @@ Tensors = tuple[Role | Operand | Kept, ...]
 class Step:
     """One operator of a layer: what it reads and writes, and the part of its products it does.
 
-    ``products`` is a part of the layer's forward multiply-accumulates, to each of which (the whole
-    of them) belong so many ``exponentials``; ``weights`` says how
-    often each weight is read. ``gradients`` are the weights' gradients it moves, in numbers a
+    ``products`` is a part of the layer's forward multiply-accumulates. ``exponentials`` are
+    computed for each multiply-accumulate of the whole. ``weights`` says how often each
+    weight is read. ``gradients`` are the weights' gradients it moves, in numbers a
     weight: at the first use of a weight in backward, and at any further one, which adds.
     ``rows`` are (weights, gradients) moved for each element looked up in a table. The
-    operator is started ``times`` times, one after the other; of 0 one before or behind it
-    starts it, in the same call. ``what`` tells several apart.
+    operator is started ``times`` times, one after the other; 0 times: the call of another
+    operator starts it, too. ``what`` tells several apart.
     """
 
     reads: Tensors

@@ -16,6 +16,7 @@ import pytest
 
 from experiments.measured.case import case_of
 from experiments.measured.rows import load
+from experiments.studies.running.outputs import run_case
 from hardware import load_array
 from planners.order import Phase
 from planners.partition import II, III, I, Shard
@@ -126,6 +127,18 @@ def test_adamw(numbers: int) -> None:
     """28 bytes a weight in float32, with no norm of gradients before it."""
     measured = {what[0]: seconds for _, what, seconds in lines("adamw")}
     assert measured[str(numbers)] == pytest.approx(28 * numbers / core().hbm_bytes_per_s, rel=0.15)
+
+
+def test_whole_steps() -> None:
+    """All 44 with the stack as it is: no constant is of these steps."""
+    rows = load(str(DATA / "steps.csv"))
+    errors = [
+        run_case(case_of(row).case)["iteration_s"] / (row.step_s or math.nan) - 1 for row in rows
+    ]
+    assert len(errors) == 44
+    median, most = sizes(errors)
+    assert median < 0.08
+    assert most < 0.2
 
 
 @pytest.mark.parametrize("number", [0, 5, 11, 37])
