@@ -40,7 +40,8 @@ class Stack:
     arrive ("arrival"). With ``early_stop`` what is computed again ends with what backward needs.
     With ``tensor_waits`` a layer's gradient of weights waits until the errors of its input are
     summed (tensor parallelism), which goes on beside it elsewhere. ``memory_reserve`` is the share
-    of HBM that steps have not. Attention of numbers of four bytes is ``attention_wide``.
+    of HBM that steps have not. Attention of numbers of four bytes is ``attention_wide``. With
+    ``sum_kernels`` gradients of biases and norms are sums by kernels of their own.
     None: what is usual.
     """
 
@@ -62,6 +63,7 @@ class Stack:
         tuple[Duration, ...], Field(alias="ring_steps", min_length=2, max_length=2, strict=False)
     ] = ()
     memory_reserve: Annotated[float, number(0, 0.9)] = 0.0
+    sum_kernels: bool = False
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:
@@ -249,6 +251,11 @@ class Array:
             return None
         wide = self.group.arithmetic.activation_bytes == 4
         return (self.stack.attention_wide if wide else None) or self.stack.attention
+
+    @property
+    def sum_kernels(self) -> bool:
+        """Whether its software sums gradients of biases and norms by kernels of their own."""
+        return self.stack is not None and self.stack.sum_kernels
 
     @property
     def base(self) -> str:

@@ -21,7 +21,7 @@ from planners import AXES, PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
-from workloads.transforms import transformed
+from workloads.transforms import summed, transformed
 
 
 def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None = None) -> Network:
@@ -29,6 +29,7 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
 
     The attention of one that is given by name, path or module is that of the array's software
     where no other is asked for; where that says nothing, fused for decoders of 2022 and later.
+    So are the kernels that sum gradients of its biases and norms.
     """
     if isinstance(given, Network):
         return transformed(given, transforms)
@@ -48,6 +49,8 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
     if form and attention_cores(network) and not any(t.startswith("attention") for t in transforms):
         transforms = [f"attention={form}", *transforms]
     network = transformed(network, transforms)
+    if array and array.sum_kernels:
+        network = summed(network)
     tell_notes(network)
     return network
 

@@ -35,8 +35,6 @@ COMPILED = ("MaxText", "torchtitan FSDP2 +compile", "PyTorch compiled")
 """Frameworks whose compiler does element-wise work in passing."""
 EAGER_KERNELS = "PyTorch eager"
 """The framework whose element-wise operators are a kernel each."""
-SUMMED = ("composer-2023", "deepspeed-2022", "megatron-2021")
-"""Stacks whose biases' and norms' gradients are summed by kernels of their own."""
 PLAIN = ("Composer", "PyTorch")
 """Frameworks whose models of GPT's kind have no dropout."""
 
@@ -123,8 +121,8 @@ def case_of(row: Row) -> RowCase:
         network = _network(_sizes(row, split))
         if row.framework.startswith(EAGER_KERNELS):
             network = eager(network)
-        elif stack in SUMMED:
-            network = summed(network)
+    if array.sum_kernels:
+        network = summed(network)
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)

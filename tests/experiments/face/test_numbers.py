@@ -8,7 +8,10 @@ import pandas
 import pytest
 
 import accelarray
+from experiments.face.inputs import network_of
+from hardware import load_array
 from tests.experiments.face import SET, SMALL, said, values
+from workloads import load_network
 
 
 def without_wall(text: str) -> list[str]:
@@ -203,3 +206,22 @@ def test_a_plan_and_a_timeline_as_frames() -> None:
     assert top["share"].tolist() == [cut.share for cut in step.plan.root.partitions]
     assert isinstance(types, pandas.DataFrame)
     assert step.planned().plan is step.plan
+
+
+@pytest.mark.parametrize("transform", [(), ("apart",)])
+def test_a_stack_says_whether_sums_of_gradients_are_kernels_of_their_own(
+    transform: tuple[str, ...],
+) -> None:
+    def alone(*changes: str) -> set[str]:
+        array = load_array("v100-cluster", ("precision=fp16", "nodes=1", *changes))
+        network = network_of("gpt2", transform, array)
+        return {one.name for one in network.layers if one.apart}
+
+    plain, summing = alone("stack=nemo-2024"), alone("stack=megatron-2021")
+    layers = load_network("gpt2").layers
+    biased = {one.name for one in layers if one.weighted and one.bias}
+    norms = {one.name for one in layers if one.operator == "layer_norm"}
+    assert biased
+    assert norms
+    assert not plain & (biased | norms)
+    assert summing - plain == biased | norms

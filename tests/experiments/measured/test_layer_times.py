@@ -15,7 +15,6 @@ from experiments.face.inputs import network_of
 from hardware import Device, load_array
 from simulator import Execution
 from simulator.lowering.layer_times import layer_times
-from workloads.transforms import summed
 
 MEASURED = pd.read_csv(Path(__file__).parents[2] / "data" / "layer_times.csv")
 NETWORKS = {
@@ -55,7 +54,7 @@ def errors(card: str, folder: Path) -> pd.Series:
             f'precision = "{known}"\n[[devices]]\ndevice = "{device}"\ncount = 1\n'
         )
         array = load_array(str(file)).with_devices(alone)
-        network = summed(network_of(NETWORKS[row["model"]], (), array))
+        network = network_of(NETWORKS[row["model"]], (), array)
         times = layer_times(network, array, int(row["mbs"]), Execution("deployed"))
         ours = sum(one.seconds for one in times if one.name.startswith("layer1."))
         found.append(ours / (row["forward_s"] + row["backward_s"]) - 1)
