@@ -121,6 +121,7 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
     fused = share if model.attention_efficiency is None else model.attention_efficiency
     of_chip = cores * model.slowest  # what the slowest chip does less, all do
     peak = (device.chip_attention_flops_per_s or device.chip_peak_flops_per_s) / of_chip
+    exponentials = None if device.units else device.chip_exponentials_per_s  # units have their own
     return Core(
         flops_per_s=model.matrix_efficiency * device.chip_peak_flops_per_s / of_chip,
         hbm_bytes_per_s=model.memory_efficiency * device.hbm_bytes_per_s / of_chip,
@@ -129,7 +130,7 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         tile=model.tile and whole,
         pad_matrix_unit=model.pad_matrix_unit if whole else 0,
         pad_heads=model.pad_heads if whole else 0,
-        exponentials_per_s=(device.chip_exponentials_per_s or math.inf) / of_chip,
+        exponentials_per_s=(exponentials or math.inf) / of_chip,
         bytes=each._replace(state=each.weight, buffer=0.0, dummy=0.0) if inference else each,
         units=device.units,
         whole=whole or device.units is None,
@@ -138,7 +139,7 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         vector_flops_per_s=share * (device.chip_vector_flops_per_s or 0.0) / of_chip,
         align=model.align_bytes / each.activation,
         host_s=model.host_s,
-        blocking=model.blocking,
+        blocking=device.units is None and model.host_s > 0 and model.blocking,
         group_s=model.group_s,
         concurrent=1.0 if device.units else model.concurrent,  # units have their own rule
         winograd=model.winograd,

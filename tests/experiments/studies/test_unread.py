@@ -63,6 +63,27 @@ def test_other_models_are_named_only_where_they_read_it() -> None:
     assert warnings(load_array("tpu-v3-8"), DEPLOYED) == []  # its port is nobody's matter
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "read"),
+    [
+        ("tpu-v3-8", "devices.0.roofline.blocking=true", False),
+        ("tpu-v3-8", "devices.0.chip.exponentials=1 TFLOP/s", True),
+        ("units.toml", "devices.0.chip.exponentials=1 TFLOP/s", False),
+        ("units.toml", "devices.0.roofline.blocking=true", False),
+    ],
+)
+def test_a_value_without_the_one_that_it_is_about_is_not_read(
+    name: str, change: str, read: bool, tmp_path: Path
+) -> None:
+    """Nobody waits for a host that takes no time; units have exponentials of their own."""
+    (tmp_path / "units.toml").write_text(
+        'kind = "array"\nexecution = "deployed"\n[topology]\nkind = "ring"\n'
+        '[[devices]]\ndevice = "tpu-v2-units"\ncount = 1\nroofline.host = "1 us"\n'
+    )
+    array = load_array(str(tmp_path / name) if name == "units.toml" else name, [change])
+    assert (changed(array, DEPLOYED) == []) is read
+
+
 def test_a_kind_of_topology_means_something_to_published_only_as_a_bus() -> None:
     ring, bus = (load_array("hypar-16", [f"topology.kind={kind}"]) for kind in ("ring", "bus"))
     assert "topology.kind, which was changed" in changed(ring, PUBLISHED)[0]

@@ -11,12 +11,13 @@ from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Device, Group, load_array, load_device
 from planners import Plan
 from planners.order import shared_out
-from planners.partition import I, Shard, V
+from planners.partition import II, I, PartitionType, Shard, V
 from simulator import DEPLOYED, Execution, OutOfMemoryError, overflow, program_of, simulate
 from simulator.cost.memory import device_memory, memory_use
 from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
 from simulator.sharding.mesh import Counting, Division, Mesh
+from simulator.sharding.spec import INPUT, read_by
 from tests.simulator.cost.test_memory import chain, oracle, whole
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Graph, Network, Node, load_network, partition_graph
@@ -64,6 +65,38 @@ def share_out(part: Mesh, v: int, cores: Sequence[Held]) -> None:
         share_out(half, v, side)
 
 
+def scattered(root: Mesh, graph: Graph) -> set[int]:
+    """Nodes whose sums (type II) one reader wants by positions (type V) wherever they are split.
+
+    And another one, somewhere, wants whole.
+    """
+    readers = [
+        [(w, e) for w, node in enumerate(graph) for e, u in enumerate(node.producers) if u == v]
+        for v in range(len(graph))
+    ]
+
+    def wanted(types: Sequence[PartitionType], v: int) -> list[bool]:
+        return [types[w] is V and read_by(graph, w, e) is INPUT for w, e in readers[v]]
+
+    found = set()
+    for v in range(len(graph)):
+        asked = [wanted(types, v) for types in splits(root) if types[v] is II]
+        if all(map(any, asked)) and not all(map(all, asked)):
+            found.add(v)
+    return found
+
+
+def splits(part: Mesh) -> Iterator[tuple[PartitionType, ...]]:
+    """The types of all nodes at each split of cores that work."""
+    if part.idle or all(shard.empty for shard in part.shards):
+        return
+    if part.halves:
+        yield tuple(one.type for one in part.partitions)
+    yield from part.types
+    for half in part.halves:
+        yield from splits(half)
+
+
 @settings(max_examples=40, deadline=None)
 @given(steps(), st.floats(0.2, 1.1))
 def test_every_core_by_brute_force(
@@ -79,7 +112,8 @@ def test_every_core_by_brute_force(
     assert len(held) == array.group.cores
     for v in shared_out(graph, plan.updates):
         share_out(root, v, held)
-    peaks = [(core[0], max(oracle(ops, *core[1:]), default=0.0)) for core in held]
+    parts = scattered(root, graph)
+    peaks = [(core[0], max(oracle(ops, *core[1:], parts), default=0.0)) for core in held]
     capacity = fraction * max(peak for _, peak in peaks)
     kinds = tuple(
         (replace(d, hbm_capacity_bytes=capacity * d.cores_per_chip), n)
