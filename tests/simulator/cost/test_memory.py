@@ -47,7 +47,8 @@ def oracle(
                 held += 2 * count + 8 * count * (updated[v] if updated else 1.0)
                 held += 4 * count if gradient_lives(ops, mine, v, now) else 0
         touched = [copies(mine, shards, i, kept) for i in range(len(mine))]
-        held += sum(copy.bytes for copy in set().union(*touched) if lives(mine, touched, copy, now))
+        sizes = {copy: size for found in reversed(touched) for copy, size in found.items()}
+        held += sum(size for copy, size in sizes.items() if lives(mine, touched, copy, now))
         total.append(held)
     return total
 
@@ -62,20 +63,22 @@ class Copy(NamedTuple):
     rows: float
     row: float
     again: bool
-    bytes: float
     part: float = 1.0
 
 
 def copies(
     mine: Sequence[Operator], shards: Sequence[Shard], now: int, kept: Sequence[float]
-) -> set[Copy]:
-    """What an operator reads and writes, and the part of a sum that it keeps."""
+) -> dict[Copy, float]:
+    """Bytes of what an operator reads and writes, and of the part of a sum that it keeps."""
     op = mine[now]
-    found = {copy_of(m, mine, shards, now, kept) for m in (*op.reads, *op.writes)}
-    if op.phase is Phase.FORWARD and kept[op.node] < 1:
-        whole = {copy_of(m, mine, shards, now, kept) for m in op.writes}
+    found = {}
+    for tensor in (*op.reads, *op.writes):
+        copy = copy_of(tensor, mine, shards, now, kept)
+        size = map_bytes(tensor, shards[op.node], PLAIN)
+        found.setdefault(copy, size)
         part = kept[op.node]
-        found |= {c._replace(bytes=part * c.bytes, part=part) for c in whole}
+        if part < 1 and op.phase is Phase.FORWARD and tensor in op.writes:
+            found[copy._replace(part=part)] = part * size
     return found
 
 
@@ -97,10 +100,10 @@ def copy_of(
     gathered = held < shard.positions
     again = gathered and not tensor.whole and op.phase is not Phase.FORWARD
     rows = shard.rows / shard.positions if tensor.whole else shard.rows
-    return Copy(tensor.tensor, rows, row, again, round(map_bytes(tensor, shard, PLAIN), 6))
+    return Copy(tensor.tensor, rows, row, again)
 
 
-def lives(mine: list[Operator], touched: Sequence[set[Copy]], copy: Copy, now: int) -> bool:
+def lives(mine: list[Operator], touched: Sequence[dict[Copy, float]], copy: Copy, now: int) -> bool:
     """From the first operator that touches this copy to the last that does or copies it."""
     own = [i for i, found in enumerate(touched) if copy in found]
     written = [i for i, op in enumerate(mine) if copy.tensor in [m.tensor for m in op.writes]]
