@@ -10,7 +10,9 @@ apart (IV), and what reads columns sums them up for the stream again (II):
     add                  III      add         III  (a join: the whole)
 
 With sequence parallelism (Korthikanti et al. 2022) what is whole there is by positions
-(V): what goes into a block is gathered, and what comes out of it is reduce-scattered.
+(V): what goes into a block is gathered, and what comes out of it is reduce-scattered. So are
+tokens that are routed to experts: each device sends those of its positions, and the devices
+that have parts of an expert gather what they have received.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def types_along(
     if axis == "tp":
         stream_type = V if by_positions else III
         features = _of_features(graph, stream_type)
-        return _with_whole_experts(graph, features, stream_type) if experts_whole else features
+        if by_positions or experts_whole:
+            features = _with_routing(graph, features, stream_type)
+        return _with_whole_experts(graph, features) if experts_whole else features
     if axis == "ep":
         return _of_experts(graph)
     return tuple(V if axis == "cp" and V in legal(node) else I for node in graph)
@@ -80,16 +84,22 @@ def _of_features(graph: Graph, stream_type: PartitionType) -> Types:
     return tuple(found)
 
 
-def _with_whole_experts(graph: Graph, features: Types, stream_type: PartitionType) -> Types:
-    """Experts apart; who sends tokens to them, and who says where, lies as the stream does."""
+def _with_routing(graph: Graph, features: Types, stream_type: PartitionType) -> Types:
+    """Who sends tokens to experts, and back, and who says where, lies as the stream does."""
     routing = {u for node in graph if node.routes for u in node.producers}
-    found = list(features)
-    for v, (node, apart) in enumerate(zip(graph, _of_experts(graph), strict=True)):
-        if apart is not I:
-            found[v] = apart
-        elif (node.routes or (v in routing and not node.join)) and stream_type in legal(node):
-            found[v] = stream_type
-    return tuple(found)
+    routing = {v for v in routing if not graph[v].join and not experts(graph[v])}
+    return tuple(
+        stream_type if (node.routes or v in routing) and stream_type in legal(node) else type_
+        for v, (node, type_) in enumerate(zip(graph, features, strict=True))
+    )
+
+
+def _with_whole_experts(graph: Graph, features: Types) -> Types:
+    """Experts apart."""
+    return tuple(
+        type_ if apart is I else apart
+        for type_, apart in zip(features, _of_experts(graph), strict=True)
+    )
 
 
 def _of_product(node: Node, columns: int) -> PartitionType:

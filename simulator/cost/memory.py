@@ -247,7 +247,7 @@ def _maps(
 
     What is gathered from the positions of several cores, where it was ``received`` or
     ``scattered`` too, is not kept from forward on: of it there is another copy in backward,
-    gathered again.
+    gathered again. What experts have received is kept.
     """
     copies: dict[tuple[str, float, float, Phase | None], _Held] = {}
     written: dict[str, _Held] = {}
@@ -276,7 +276,8 @@ def _maps(
             copies[key].last = i
             if tensor in op.writes and part == 1.0:
                 written[tensor.tensor] = copies[key]
-                positions[tensor.tensor] = shard.positions
+                if not operators.graph[op.node].dispatches:
+                    positions[tensor.tensor] = shard.positions
     found = list(copies.values())
     for item in found:
         item.what = _class_of(item, mine, operators.logits)

@@ -85,12 +85,15 @@ class Deployed(ExchangesOnWires):
         """Edges whose tensor is gathered from positions, and is not kept for the gradient.
 
         Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence, and
-        gathers it for forward, for forward again, and for the gradient.
+        gathers it for forward, for forward again, and for the gradient. Tokens that experts
+        have received are kept.
         """
         if not self._work[v].gradient or self.graph[v].operand:
             return []
         found = []
         for e, u in enumerate(self.graph[v].producers):
+            if self.graph[u].dispatches:
+                continue
             made, read = self.made(u), Layout(v, read_by(self.graph, v, e))
             if any(
                 made.on(types) == POSITIONS and read.on(types) != POSITIONS

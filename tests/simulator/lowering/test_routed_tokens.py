@@ -11,6 +11,7 @@ from hardware import Array, Stack, load_array
 from planners import Axes, Staging
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, Timeline, simulate
+from simulator.cost.memory import memory_use
 from simulator.cost.roofline import core_of, cost, traffic
 from simulator.cost.training_operators import operators
 from tests.simulator.shapes import unsplit
@@ -37,7 +38,7 @@ def sent(timeline: Timeline) -> float:
     return sum(
         sum(one.received)
         for one in timeline.operations
-        if one.kind is Kind.BOUNDARY and ("dispatch" in one.layer or "combine" in one.layer)
+        if one.kind is Kind.BOUNDARY and "experts" in one.layer
     )
 
 
@@ -62,6 +63,52 @@ def test_tokens_on_their_way_are_hidden_apart_from_tensors(stack: Stack) -> None
     less = whole.link_bytes.sum() - hidden.link_bytes.sum()
     of_experts = 2 * 0.75 * sent(whole) if stack.hidden_experts else 0.0
     assert less == pytest.approx(of_experts)
+
+
+@pytest.mark.parametrize("tp", [2, 4])
+def test_devices_with_parts_of_an_expert_gather_what_each_of_them_received(tp: int) -> None:
+    """Megatron-Core's alltoall dispatcher: one all-to-all of each device's positions, then tp's.
+
+    Nothing of it is sent again for gradients. Without sequence parallelism all of tp have all
+    tokens, and each sends them.
+    """
+    there = {
+        sp: step(1, Stack("s"), Axes(dp=8 // tp, tp=tp, ep=8 // tp, sp=sp)) for sp in (True, False)
+    }
+    away = 4 * COPIES * (1 - tp / 8)
+    assert sent(there[True]) == pytest.approx(away + 2 * COPIES * (tp - 1))
+    assert sent(there[False]) == pytest.approx(tp * away)
+    sums = {
+        sp: sorted(
+            sum(one.received)
+            for one in timeline.operations
+            if one.kind is Kind.SUMS and "experts" in one.layer and one.phase is not Phase.GRADIENT
+        )
+        for sp, timeline in there.items()
+    }
+    assert sums[True] == pytest.approx([COPIES * (tp - 1)] * 2)  # reduce-scatters
+    assert sums[False] == pytest.approx([2 * COPIES * (tp - 1)] * 2)  # all-reduces
+
+
+def test_tokens_that_experts_have_received_are_held_until_backward() -> None:
+    """By a device that sent half of them, too: all k copies of 2 B, as by one that sent all.
+
+    Of a device that sent half of the positions, copies of what its dispatch reads come on top.
+    """
+    found = operators(NETWORK)
+    names = [node.name for node in found.graph]
+    sends = names.index("layer0.dispatch")
+    shards = [unsplit(node, 1) for node in found.graph]
+    half = shards[sends]._replace(rows=0.5, positions=0.5)
+    core = core_of(load_array("dgx-h100", ["precision=bf16"]).group.kinds[0][0])
+    alone, apart = (
+        memory_use(found, [*shards[:sends], one, *shards[sends + 1 :]], core)
+        for one in (shards[sends], half)
+    )
+    forward = alone.operators.index("softmax forward")
+    more = apart.series[forward] - alone.series[forward]
+    read = SEQ * (HIDDEN + TOPK) * 2.0
+    assert 0 <= more < read < SEQ * TOPK * HIDDEN * 2.0
 
 
 def test_whole_experts_lie_over_tp_where_that_is_said() -> None:
