@@ -54,7 +54,7 @@ def load_stack(name: str, overrides: Iterable[str] = ()) -> tuple[Stack, tuple[S
 
 def _changed(name: str, kind: str, overrides: Iterable[str]) -> tuple[str, str, Settings]:
     """A spec with changes on top: its name with these, its file, its settings."""
-    label, file, settings = load_settings(name, kind)
+    label, file, settings, _ = load_settings(name, kind)
     changes = command_line(overrides)
     label = ", ".join([label, *words_of(changes)])
     return label, file, _said_anew(settings, changes) | changes
@@ -71,7 +71,7 @@ def load_array(name: str, overrides: Iterable[str] = (), *, usual: bool = False)
     ``optimizer`` and ``stack`` make of it, then the array's own ``network`` values,
     then the entry's other keys; the command line repeats the last two on top.
     """
-    label, file, written = load_settings(name, "array")
+    label, file, written, _ = load_settings(name, "array")
     changes = command_line(overrides)
     _check_entries_exist(changes, written)
     own = rejoined(_said_anew(_own(written), changes), _own(changes))
@@ -146,7 +146,8 @@ def _check_entries_exist(changes: Settings, written: Settings) -> None:
     known = sorted(_entries(written), key=in_order)
     for key, entry in changes.items():
         if key.startswith("devices.") and key.split(".")[1] not in known:
-            raise SpecError(f"{entry.origin}: no such entry; this array has devices.{known}")
+            has = ", ".join(f"devices.{number}" for number in known)
+            raise SpecError(f"{entry.origin}: no such entry; this array has {has}")
 
 
 def _board(
@@ -165,7 +166,7 @@ def _board(
     if not isinstance(named.value, str):
         return None
     try:
-        label, origin, settings = load_settings(named.value, "device", named.folder)
+        label, origin, settings, bases = load_settings(named.value, "device", named.folder)
     except SpecError as error:
         faults.append(f"{named.origin}: devices.{index}.device: {error}")
         return None
@@ -174,24 +175,31 @@ def _board(
         changes |= {k: e for k, e in layer.items() if k in _OF_EVERY_BOARD}
         changed = beneath(layer, f"devices.{index}.")
         changes |= {k: e for k, e in changed.items() if k not in _OF_THE_ENTRY}
-    settings = _trained(own, stack, label, settings, changes)
+    settings = _trained(own, stack, (label, *bases), settings, changes)
     table, wrong = _checked(settings, origin, f"devices.{index}.")
     faults += wrong
     return None if wrong or table is None else (device_of(label, table), settings)
 
 
 def _trained(
-    own: Settings, stack: Chosen | None, device: str, settings: Settings, changes: Settings
+    own: Settings,
+    stack: Chosen | None,
+    names: tuple[str, ...],
+    settings: Settings,
+    changes: Settings,
 ) -> Settings:
-    """A device's settings: its spec's, then what the array trains in and with, then changes."""
+    """A device's settings: its spec's, then what the array trains in and with, then changes.
+
+    ``names`` are the device's, and those of what it extends.
+    """
     if "precision" in own:
-        settings = settings | of_precision(own["precision"], device, settings | changes)
+        settings = settings | of_precision(own["precision"], names[0], settings | changes)
     if "optimizer" in own:
         settings = settings | of_optimizer(own["optimizer"])
     if stack:
         written = {key: str(entry.value) for key, entry in (settings | changes).items()}
         with suppress(ValueError):  # an element that is no size is said with all other faults
-            settings = settings | stack.of(device, written_format(written))
+            settings = settings | stack.of(names, written_format(written))
     return settings | changes
 
 

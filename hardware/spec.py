@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardware.array import SpecError
 from hardware.reader import hint, parse_toml, read_text
@@ -59,13 +59,22 @@ def _shipped(name: str) -> str | None:
         return None
 
 
-def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, str, Settings]:
-    """Resolve ``name`` (catalog name or path) and what it extends: label, file, settings.
+class Loaded(NamedTuple):
+    """A spec with what it extends: its name and file, its settings, and the names of its bases."""
 
-    ``kind`` is "device" or "array". What a file names is in its folder (``near``), or in the
-    catalog. Raises SpecError.
+    label: str
+    file: str
+    settings: Settings
+    bases: tuple[str, ...]
+
+
+def load_settings(name: str, kind: str, near: Path | None = None) -> Loaded:
+    """Resolve ``name`` (catalog name or path) and what it extends.
+
+    ``kind`` is "device", "array" or "stack". What a file names is in its folder (``near``), or
+    in the catalog. Raises SpecError.
     """
-    label, layers = name, list[Settings]()
+    labels, layers = list[str](), list[Settings]()
     current: str | None = name
     seen: list[str] = []
     while current is not None:
@@ -75,7 +84,7 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
             raise SpecError(f"{seen[-1]}: extends: {error}" if seen else str(error)) from None
         if origin in seen or len(seen) >= _DEEPEST:
             raise SpecError(f"{origin}: 'extends' goes round or deeper than {_DEEPEST}: {seen}")
-        label = label if seen else Path(origin).stem
+        labels.append(Path(origin).stem)
         seen.append(origin)
         data = parse_toml(text, origin, SpecError)
         found = data.pop("kind", None)
@@ -95,7 +104,7 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> tuple[str, 
     for layer in reversed(layers):
         merged.pop("description", None)  # of what is extended, which is another machine
         merged = merge(merged, layer)
-    return label, seen[0], merged
+    return Loaded(labels[0], seen[0], merged, tuple(labels[1:]))
 
 
 def spec_kind(name: str) -> str | None:
@@ -162,7 +171,7 @@ def catalog_rows(kind: str) -> list[tuple[str, int, str]]:
     """
     rows = []
     for name in catalog_names(kind):
-        values = {key: entry.value for key, entry in load_settings(name, kind)[2].items()}
+        values = {key: entry.value for key, entry in load_settings(name, kind).settings.items()}
         if kind == "stack":
             size = values.get("year", 0)
         elif kind == "device":
@@ -177,7 +186,7 @@ def catalog_rows(kind: str) -> list[tuple[str, int, str]]:
 def catalog_models() -> dict[str, str]:
     """The execution model that each of the catalog's arrays says it is for, by its name."""
     names = catalog_names("array")
-    return {name: load_settings(name, "array")[2]["execution"].value for name in names}
+    return {name: load_settings(name, "array").settings["execution"].value for name in names}
 
 
 def flatten(data: Mapping[str, Any], origin: str, folder: Path | None = None) -> Settings:

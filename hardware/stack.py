@@ -14,7 +14,7 @@ fused, and how gradients are exchanged.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -180,7 +180,7 @@ class Chosen:
     def by(cls, entry: Entry) -> Chosen:
         """The one that an array names; raises SpecError where it is not there, or is wrong."""
         try:
-            return cls(*load_settings(str(entry.value), "stack", entry.folder))
+            return cls(*load_settings(str(entry.value), "stack", entry.folder)[:3])
         except SpecError as error:
             raise SpecError(f"{entry.origin}: stack: {error}") from None
 
@@ -198,10 +198,14 @@ class Chosen:
                 what = f"no such chip; did you mean {near[0]}?"
                 raise SpecError(f"{entry.origin}: chips.{chip}: {what}")
 
-    def of(self, device: str, format_: str) -> Settings:
-        """What it makes of the settings of a device whose products have that format."""
+    def of(self, names: Sequence[str], format_: str) -> Settings:
+        """What it makes of the settings of a device whose products have that format.
+
+        Of its ``names`` the first is its own, the others are of what it extends: a chip that
+        differs from another in its memory alone has that one's efficiencies.
+        """
         found: Settings = {}
-        for table in ("efficiency", f"chips.{device}"):
+        for table in ("efficiency", *(f"chips.{name}" for name in reversed(names))):
             for written, key_of_device in _KEYS.items():
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):

@@ -78,7 +78,8 @@ def planner_of(args: argparse.Namespace) -> str | Planner:
             "dp=8,tp=2, or --plan FILE"
         )
     if args.plan is not None and len(given) > 1:
-        raise UsageError(f"--plan is a whole plan: leave out {' or '.join(given[:1])}")
+        others = " or ".join(one for one in given if one != "--plan")
+        raise UsageError(f"--plan is a whole plan: leave out {others}")
     return inputs.planner_of(args.planner, vars(args))
 
 

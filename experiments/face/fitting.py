@@ -156,12 +156,20 @@ class FitResult(Result):
             )
         kinds = f" ({staged} with stages on kinds of devices)" if staged else ""
         over = len(self.others)
-        limited = " or break a limit" if self.at_most != AtMost() else ""
-        more = f", and found {over} that {_do(over)} not fit{limited}" if over else ""
+        limited = " or breaks a limit" if self.at_most != AtMost() else ""
+        broken = " or break a limit" if limited else ""
+        more = f", and found {over} that {_do(over)} not fit{broken}" if over else ""
         best = "the best of each size" if len(self.asked) > 1 else f"the best {len(shown)}"
         rest = len(shown) < len(self.fits)
         table = f" The table has {best}; --format json has all." if rest else ""
-        yield f"The engine simulated {len(self.fits)}{kinds}{more}.{table}"
+        if self.fits or self.others:
+            yield f"The engine simulated {len(self.fits)}{kinds}{more}.{table}"
+        if not self.fits:
+            each = ", ".join(f"{one.capacity_bytes / 2**30:.3g} GiB" for one in self.asked)
+            yield (
+                f"None fits in {each} of a device{limited}: take more devices, as --set nodes=64, "
+                "or larger ones, or formats and an optimizer that hold less."
+            )
         if off := differences(self.fits):
             yield (
                 f"First pass and engine differ by {off['median']:.1%} in the median, "

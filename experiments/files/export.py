@@ -109,10 +109,16 @@ def job_of(case: Case, plan: Plan) -> Job:
     base = case.network.name.partition(",")[0].partition(":")[0]
     of = case.network.sizes
     if not isinstance(of, Transformer):
-        return Job(axes=axes, options=options, notes=tuple(notes))
+        return Job(axes=axes, options=options, notes=tuple(notes), node=_node(case.array))
     known = base in SIZES and of == replace(SIZES[base], seq=of.seq, source=of.source)
     name = f"{base}:seq={of.seq}" if known else ""
-    return Job(name, sizes_of(of), axes, options, tuple(notes))
+    return Job(name, sizes_of(of), axes, options, tuple(notes), _node(case.array))
+
+
+def _node(array: Array) -> int:
+    """Devices of a node: those that the first tier joins, up to the eight of most servers."""
+    levels = array.topology.levels
+    return min(levels[0].members or 8, 8) if levels else 8
 
 
 def _by_samples(case: Case, plan: Plan, devices: int) -> tuple[Axes, int]:
@@ -132,7 +138,14 @@ def _by_samples(case: Case, plan: Plan, devices: int) -> tuple[Axes, int]:
                     )
     if pipeline is None:
         return Axes(dp=devices), case.batch // devices
-    places = {(place.count, place.replicas, place.parts) for place in pipeline.places}
+    idle = devices - sum(place.count for place in pipeline.places)
+    if idle or any(place.parts or place.turns for place in pipeline.places):
+        what = f"leaves {idle} of {devices} devices idle" if idle else "has replicas that differ"
+        raise UsageError(
+            f"--export: the plan {what}, which no framework's flags say; export a plan by named "
+            "axes (--parallel, or fit)"
+        )
+    places = {(place.count, place.replicas) for place in pipeline.places}
     firsts = {0, *blocks_of(partition_graph(case.network)).firsts}
     if len(places) > 1 or not firsts.issuperset(pipeline.firsts):
         raise UsageError(

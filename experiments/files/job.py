@@ -19,7 +19,8 @@ class Job:
     """What is trained, and how it is split.
 
     ``network`` is a name or a path; where it is "", ``sizes`` are a transformer's. ``axes``
-    have a dp of 0 where a file does not say it. ``options`` are of ours, by their flags.
+    have a dp of 0 where a file does not say it. ``options`` are of ours, by their flags. Of its
+    devices ``node`` are started together.
     """
 
     network: str = ""
@@ -27,6 +28,7 @@ class Job:
     axes: Axes = Axes()  # noqa: RUF009  (a frozen value)
     options: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    node: int = 8
 
     @property
     def values(self) -> dict[str, Any]:

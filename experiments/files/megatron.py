@@ -195,7 +195,7 @@ def _recompute(one: Fields) -> str:
 def write(job: Job, devices: int) -> Written:
     """A line for a shell, as ``torchrun pretrain_gpt.py``; reads back to the same job."""
     remarks = list(job.notes)
-    each = 8 if devices % 8 == 0 else devices
+    each = job.node if devices % job.node == 0 else devices
     flags: dict[str, Any] = {}
     if job.sizes:
         flags |= _size_flags(job, remarks)

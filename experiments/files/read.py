@@ -216,6 +216,7 @@ def _shell(name: str, text: str) -> dict[str, Any]:
     text = re.sub(
         r"^\s*#.*$|^\s*[\w]+\+?=\(|^\s*\)\s*$", " ", text.replace("\\\n", " "), flags=re.M
     )
+    text = re.sub(r"^([^(\n]*)\)\s*$", r"\1", text, flags=re.M).replace("\n", " --\n")
     try:
         words = shlex.split(text, comments=True)
     except ValueError as error:

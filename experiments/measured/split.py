@@ -28,6 +28,8 @@ RECOMPUTE = {
 WHOLE_EXPERTS = ("Megatron-Bridge",)
 """Frameworks whose recipes leave experts whole: expert_tensor_parallel_size=1 in
 NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs."""
+ARCHITECTURES = ("gpt", "llama", "moe", "mla_moe")
+"""What rows call kinds of blocks; those of experts are llama's."""
 HALF = ("selective-op", "custom", "offload", "qkv_offload", "offload_qkv")
 """Some products are kept (or fetched from the host), which is not told: half of the blocks."""
 
@@ -179,6 +181,10 @@ def _again(recompute: str) -> str:
 def _fused(row: Row, assumed: list[str]) -> bool:
     if row.attn == "flash?":
         assumed.append("fused attention")
+    elif row.attn not in ("flash", "unfused", "eager", ""):
+        assumed.append(f"attn {row.attn[:40]!r} is not known: unfused attention")
+    if row.arch not in (*ARCHITECTURES, ""):
+        assumed.append(f"arch {row.arch[:40]!r} is not known: that of llama")
     return row.attn in ("flash", "flash?", "")
 
 

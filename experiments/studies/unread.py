@@ -131,11 +131,12 @@ def _seen(array: Array, execution: Execution) -> frozenset[str] | None:
 def _fewer(array: Array) -> Array:
     """The array with no more boards of a kind than show what is read, whatever it is called.
 
-    So the large arrays of a sweep of sizes are one.
+    So the large arrays of a sweep of sizes are one. Tiers say how many they join: with these it
+    stays as it is.
     """
     array = replace(array, name="", description="", settings=(), changes=())
     kinds = tuple((device, min(count, MOST_BOARDS)) for device, count in array.group.kinds)
-    if kinds == array.group.kinds:
+    if kinds == array.group.kinds or array.topology.levels:
         return array
     topology = replace(array.topology, shape=())
     return replace(array, group=replace(array.group, kinds=kinds), topology=topology)

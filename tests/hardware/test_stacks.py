@@ -111,3 +111,27 @@ def test_attention_of_wide_numbers_may_be_another(format_: str, form: str, tmp_p
     )
     network = network_of("gpt2:layers=1", (), load_array(str(file)))
     assert network.name == f"gpt2:layers=1, attention {form}"
+
+
+def test_a_device_has_the_efficiencies_of_the_one_that_it_extends(tmp_path: Path) -> None:
+    """But for those that a stack has for it by its own name."""
+    (tmp_path / "more.toml").write_text(
+        'kind = "device"\nextends = "h100-sxm"\nhbm.capacity = "96 GiB"\n'
+    )
+    (tmp_path / "own.toml").write_text(
+        'kind = "stack"\n[chips.h100-sxm]\nproducts = 0.5\noverhead = "3 us"\n'
+        "[chips.more]\nproducts = 0.25\n"
+    )
+    array = tmp_path / "array.toml"
+
+    def roofline(device: str, stack: str) -> Roofline:
+        array.write_text(
+            f'kind = "array"\nexecution = "deployed"\nstack = "{stack}"\nprecision = "bf16"\n'
+            f'[topology]\nkind = "ring"\n[[devices]]\ndevice = "{device}"\ncount = 2\n'
+        )
+        return load_array(str(array)).group.kinds[0][0].roofline
+
+    for stack in ("megatron-2025", "pytorch-2026"):
+        assert roofline("more.toml", stack) == roofline("h100-sxm", stack)
+    theirs = roofline("more.toml", "own.toml")
+    assert (theirs.matrix_efficiency, theirs.overhead_s) == (0.25, 3e-6)

@@ -52,8 +52,14 @@ def at_most_of(text: str | None) -> AtMost:
         if key not in ("memory", "time") or not equals or key in found:
             raise UsageError(f"--at-most {text}: write memory=0.94 or time=2s, each once")
         try:
-            found[key] = float(value) if key == "memory" else parse_quantity(value, "s", 1e6)
+            if key == "memory":
+                share = float(value.removesuffix("%"))
+                found[key] = share / 100 if value.endswith("%") else share
+            else:
+                found[key] = parse_quantity(value, "s", 1e6)
         except ValueError as error:
+            if key == "memory":
+                error = ValueError("a share of the memory, as 0.94 or 94%")
             raise UsageError(f"--at-most {part.strip()}: {error}") from None
         if key == "memory" and not 0 < found[key] <= 1:
             raise UsageError(f"--at-most {part.strip()}: a share of the memory, from 0 to 1")

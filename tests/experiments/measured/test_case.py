@@ -75,6 +75,8 @@ def test_a_size_that_is_missing_leaves_the_row_out(missing: str) -> None:
 
 
 def test_other_kinds_and_shapes_are_left_out() -> None:
+    with pytest.raises(LeftOutError, match="experts is not stated"):
+        case_of(small(arch="moe"))
     with pytest.raises(LeftOutError, match="layer_ms"):
         case_of(small(kind="layer_ms"))
     with pytest.raises(LeftOutError, match="heads"):
