@@ -120,6 +120,8 @@ def conditions(
     table = options.get("communication", made.communication if made else "printed")
     Objective.named(aim, table)  # complain now
     resolved = vary.array_of(given, texts)
+    if made and made.array and made.array.partition(",")[0] != resolved.base:
+        tell(f"the plan was made for {made.array}, and is run on {resolved.name}")
     model = execution_of(execution, options, resolved)
     check_axes(planners, [name for name, value in options.items() if value is not None])
     as_usual = execution is None and model == usual(resolved)

@@ -30,7 +30,7 @@ def read(one: Fields) -> Job:
     options: dict[str, Any] = {"zero": one.count("zero_optimization.stage")}
     batch = one.count("train_batch_size")
     micro = one.count("train_micro_batch_size_per_gpu")
-    steps = one.count("gradient_accumulation_steps", otherwise=1 if batch and micro else 0)
+    steps = one.count("gradient_accumulation_steps")  # else of so many devices as there are
     tp = one.count("tensor_parallel.autotp_size", "tensor_parallel.tp_size", otherwise=1)
     cp = one.count("sequence_parallel_size", otherwise=1)
     pp = one.count("pipeline.stages", otherwise=1)

@@ -72,6 +72,8 @@ def read(one: Fields) -> Job:
         sizes["vocab"] = -(-sizes["vocab"] // each) * each
     if padded := one.count("padded_vocab_size"):
         sizes["vocab"] = padded
+    if sizes.get("layers") and not sizes.get("vocab"):
+        one.notes.append("the size of the vocabulary is not there: add vocab to [transformer]")
     return Job(sizes=sizes if sizes.get("layers") else {}, axes=axes, options=options)
 
 

@@ -174,9 +174,8 @@ def _stage_layers(row: Row) -> tuple[int, ...]:
 
 def _sizes(row: Row, split: Split) -> Transformer:
     """The transformer of a row; raises LeftOutError where a size is not stated."""
-    needed = ("layers", "hidden", "ffn", "heads", "vocab", "seq")
-    if row.arch.endswith("moe"):
-        needed = (*needed, "experts")
+    needed = ["layers", "hidden", "ffn", "heads", "vocab", "seq"]
+    needed += ["experts"] * row.arch.endswith("moe")
     if missing := [key for key in needed if not getattr(row, key)]:
         raise LeftOutError(f"{missing[0]} is not stated")
     llama = row.arch != "gpt"

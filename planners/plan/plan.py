@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
@@ -135,7 +135,8 @@ class Plan:
     each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
     of every node how its weights are updated (none: replicated, all of them). Gradients go
     in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it),
-    updates in ``update_order`` ("layers" or "arrival"; "": likewise). Raises PlanError when
+    updates in ``update_order`` ("layers" or "arrival"; "": likewise). One that was read says
+    the ``array`` that it was made for, where its file does. Raises PlanError when
     a layer lacks a partition, a share is not within 0...1, or a value is none of these.
     """
 
@@ -150,6 +151,7 @@ class Plan:
     updates: Updates = ()
     bucket_bytes: float | None = None
     update_order: str = ""
+    array: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         self._check_pipeline()
@@ -259,6 +261,7 @@ class Plan:
             updates=updates_of(table.updates),
             bucket_bytes=table.bucket_bytes,
             update_order=table.update_order,
+            array=table.array,
         )
 
     @staticmethod

@@ -79,6 +79,7 @@ class StepTable(PlanPart):
     updates: list[Annotated[Update, Field(strict=False)]] = Field(default=[])
     bucket_bytes: float | None = None
     update_order: str = ""
+    array: str = ""
     root: SplitTable | None = None
     tree: SplitTable | None = None
     levels: list[list[Type]] = Field(default=[], max_length=MOST_LEVELS)

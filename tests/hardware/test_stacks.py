@@ -8,6 +8,7 @@ import pytest
 
 from experiments.face.inputs import network_of
 from hardware import Array, Stack, load_array, load_stack
+from hardware.device import Roofline
 from tests.hardware.conftest import Write
 from tests.hardware.specs import STACK
 

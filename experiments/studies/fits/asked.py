@@ -58,9 +58,8 @@ def at_most_of(text: str | None) -> AtMost:
             else:
                 found[key] = parse_quantity(value, "s", 1e6)
         except ValueError as error:
-            if key == "memory":
-                error = ValueError("a share of the memory, as 0.94 or 94%")
-            raise UsageError(f"--at-most {part.strip()}: {error}") from None
+            why = "a share of the memory, as 0.94 or 94%" if key == "memory" else error
+            raise UsageError(f"--at-most {part.strip()}: {why}") from None
         if key == "memory" and not 0 < found[key] <= 1:
             raise UsageError(f"--at-most {part.strip()}: a share of the memory, from 0 to 1")
     return AtMost(**found)

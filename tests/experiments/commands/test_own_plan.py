@@ -68,3 +68,12 @@ def test_many_planners_on_unlike_devices_fit_a_terminal(
     assert max(map(len, tables)) <= 80
     for word in ("geometric mean", "lenet", "accpar: fast alone"):
         assert word in said
+
+
+def test_a_plan_for_another_array_says_so(capsys: pytest.CaptureFixture[str], own: str) -> None:
+    """Of the same array with other values nothing is said: that is what one compares."""
+    words = ("simulate", "alexnet", "--plan", own, "--batch", "64", "--array")
+    said = "the plan was made for tpu-v3-8, and is run on tpu-v2-8"
+    for array, told in (("tpu-v2-8", True), ("tpu-v3-8", False)):
+        assert main([*words, array, "--set", "devices.0.hbm.bandwidth=1 TB/s"]) == 0
+        assert (said in capsys.readouterr().err) is told

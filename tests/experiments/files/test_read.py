@@ -211,7 +211,7 @@ def read(folder: Path, name: str, text: str) -> Any:
 
 
 def _notes(name: str) -> bool:
-    return name not in ("maxtext.yml", "bridge.yaml", "nemo.yaml")
+    return name not in ("maxtext.yml", "bridge.yaml")
 
 
 def _silent() -> Any:
@@ -239,6 +239,9 @@ def test_what_was_not_understood_is_told(tmp_path: Path) -> None:
     assert notes["train.toml"] == [
         "weights are sharded among some of dp (HSDP): read as among all of it",
         f"not understood of {tmp_path / 'train.toml'}: parallelism.strange",
+    ]
+    assert notes["nemo.yaml"] == [
+        "the size of the vocabulary is not there: add vocab to [transformer]"
     ]
     assert notes["ds.json"][0] == "auto, which the trainer decides: strange"
 
@@ -330,3 +333,26 @@ def test_variables_that_grow_are_bounded(tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n" + "$A0 " * 200_000)
     with pytest.raises(UsageError, match="variables make more than 4 MiB"):
         accelarray.read(path)
+
+
+def test_a_flag_without_a_value_may_be_the_last_of_an_array(tmp_path: Path) -> None:
+    text = (
+        "MODEL=(\n --num-layers 4\n --hidden-size 512 --num-attention-heads 8\n"
+        " --seq-length 64 --sequence-parallel\n)\nMORE=(--tensor-model-parallel-size 2\n"
+        " --use-distributed-optimizer)\ntorchrun pretrain_gpt.py ${MODEL[@]} ${MORE[@]}\nsleep 9\n"
+    )
+    found = read(tmp_path, "job.sh", text).to_dict()
+    assert found["options"]["parallel"].endswith("tp=2,sp")
+    assert found["options"]["zero"] == 1
+    assert any("vocabulary" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(("steps", "dp"), [(None, ""), ("auto", ""), (4, "dp=16")])
+def test_deepspeed_has_as_many_devices_as_there_are(
+    steps: int | str | None, dp: str, tmp_path: Path
+) -> None:
+    """runtime/config.py: steps that are not said follow from the number of devices."""
+    said = {} if steps is None else {"gradient_accumulation_steps": steps}
+    sizes = {"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4}
+    text = json.dumps(sizes | said | {"zero_optimization": {"stage": 1}})
+    assert read(tmp_path, "ds.json", text).to_dict()["options"].get("parallel", "") == dp

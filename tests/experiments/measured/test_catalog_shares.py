@@ -26,7 +26,7 @@ def test_catalog_shares_are_fitted_ones(tmp_path: Path) -> None:
     fitted = json.loads(out.read_text())["constants"]
     checked = 0
     for name in catalog_names("stack"):
-        *_, settings = load_settings(name, "stack")
+        settings = load_settings(name, "stack").settings
         for key, entry in settings.items():
             if not key.startswith("chips.") or not entry.source.startswith(FITTED):
                 continue

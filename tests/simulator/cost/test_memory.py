@@ -71,7 +71,7 @@ def copies(
 ) -> dict[Copy, float]:
     """Bytes of what an operator reads and writes, and of the part of a sum that it keeps."""
     op = mine[now]
-    found = {}
+    found = dict[Copy, float]()
     for tensor in (*op.reads, *op.writes):
         copy = copy_of(tensor, mine, shards, now, kept)
         size = map_bytes(tensor, shards[op.node], PLAIN)
