@@ -100,7 +100,8 @@ def _called(action: argparse.Action) -> str:
 def _described(action: argparse.Action) -> str:
     """A flag with its value, and what it means."""
     metavar = f" {action.metavar}" if action.option_strings and action.metavar else ""
-    about = f" ({action.help})" if action.help not in (None, argparse.SUPPRESS) else ""
+    shown = action.help not in (None, argparse.SUPPRESS)
+    about = f" ({str(action.help).replace('%%', '%')})" if shown else ""
     return f"{_called(action)}{metavar}{about}"
 
 

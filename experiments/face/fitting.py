@@ -170,6 +170,9 @@ class FitResult(Result):
                 f"None fits in {each} of a device{limited}: take more devices, as --set nodes=64, "
                 "or larger ones, or formats and an optimizer that hold less."
             )
+        first = self.asked[0]
+        if not first.array.group.arithmetic.moment_bytes and first.network.sizes is not None:
+            yield "SGD updates the weights, and keeps no moments; --optimizer adam keeps two."
         if off := differences(self.fits):
             yield (
                 f"First pass and engine differ by {off['median']:.1%} in the median, "

@@ -148,7 +148,10 @@ def assignments(changes: Changes) -> list[str]:
         return [changes]
     if isinstance(changes, Mapping):
         return [f"{key}={_toml(value)}" for key, value in changes.items()]
-    return list(changes)
+    texts = list(changes)
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise UsageError(f'set: {wrong[0]!r}: write "KEY=VALUE", or values by key in a dict')
+    return texts
 
 
 def _toml(value: object) -> str:
