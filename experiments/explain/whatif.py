@@ -89,7 +89,9 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
     if arrays[0].group.kinds == arrays[1].group.kinds and arrays[0].topology == arrays[1].topology:
         values = [{s.key: s.value for s in array.settings}.get(key) for array in arrays]
         if "chip.peak" in key and values[0] != values[1]:
-            return "products are computed in another format, which has a peak of its own"
+            settings = arrays[0].settings
+            compute = next((s.value for s in settings if s.key.endswith("arithmetic.compute")), "")
+            return f"products are in another format: change chip.peak_by_format.{compute or 'bf16'}"
         return "it is what the spec says anyway"
     if topic == "energy":
         return "energies count joules, not time"
