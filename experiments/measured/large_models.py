@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FEW = 4
 """Rows by name in the sentence about those left out; JSON has all of them."""
+SHOWN = 20
+"""Up to so many rows are shown by name; JSON has all of them."""
 PLANS = 5
 """From so many measured plans on there is something to choose."""
 WITHIN = 0.2
@@ -41,6 +43,12 @@ CHOOSING = (
     Column("plans", "plans"),
     Column("slowest", "spread", "{:.2f}x"),
     Column("chosen", "slower", "{:+.1%}"),
+)
+STEPS = (
+    Column("row", "row"),
+    Column("measured [s]", "measured", "{:.4g}"),
+    Column("predicted [s]", "predicted", "{:.4g}"),
+    Column("error", "error", "{:+.1%}"),
 )
 MEMORY = (
     Column("row", "row"),
@@ -115,7 +123,24 @@ def sections(study: Study) -> list[Section]:
         Section("By source", _grouped(errors, "source"), (), {}),
         Section("By chip", _grouped(errors, "chip"), (), {}),
     ]
-    return [*parts, *_choosing(outcomes), *_memory(outcomes)]
+    return [parts[0], *few(outcomes), *parts[1:], *_choosing(outcomes), *_memory(outcomes)]
+
+
+def few(outcomes: Sequence[Outcome]) -> list[Section]:
+    """The rows themselves, where there are few."""
+    found = counted(outcomes)
+    if not 0 < len(found) <= SHOWN:
+        return []
+    records = [
+        {
+            "row": one.row.id,
+            "measured": one.row.step_s,
+            "predicted": one.predicted_s,
+            "error": one.error,
+        }
+        for one in found
+    ]
+    return [Section("Steps", lines(records, STEPS), (), {})]
 
 
 def _models(errors: pandas.DataFrame) -> list[Record]:

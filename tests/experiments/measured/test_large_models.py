@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.measured.large_models import choices, errors_of, ranking, spread, spreads
+from experiments.measured.large_models import choices, errors_of, few, ranking, spread, spreads
 from experiments.measured.study import CONTROLS, Outcome
 from experiments.output import UsageError
 from tests.experiments.measured.some_rows import small
@@ -62,6 +62,17 @@ def test_errors_by_hand() -> None:
     assert errors[CONTROLS[0]].isna().all()
     assert Outcome(small(), 1.0, 2.0, None).memory_error is None
     assert Outcome(small(mem_gib=4.0), 1.0, 2.0, None).memory_error == -0.5
+
+
+def test_a_few_rows_are_shown_by_name() -> None:
+    outcomes = [outcome("a", 2.0, 2.5), outcome("b", 1.0, 0.9)]
+    left_out = Outcome(small(id="c"), 1.0, None, "why")
+    (section,) = few([*outcomes, left_out])
+    assert [list(row.values()) for row in section.rows] == [
+        ["a", "2", "2.5", "+25.0%"],
+        ["b", "1", "0.9", "-10.0%"],
+    ]
+    assert few(outcomes * 11) == few([left_out]) == []
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
