@@ -299,8 +299,9 @@ def whole_share(case: Case) -> list[str]:
     if staging.micro_batches > 1:
         return []
     planned = case.execution.planned(case.array)
-    samples = case.batch // axes.on(planned.group.size, planned.name).dp
+    samples, more = divmod(case.batch, axes.on(planned.group.size, planned.name).dp)
+    many = f"{samples:,} or {samples + 1:,}" if more else f"{samples:,}"
     return [
-        f"A micro-batch is the whole share of a replica, {samples:,} samples (smaller ones: "
+        f"A micro-batch is the whole share of a replica, {many} samples (smaller ones: "
         "--micro-batch N)."
     ] * (samples > 1)

@@ -192,3 +192,12 @@ def test_later_networks_name_their_array(capsys: pytest.CaptureFixture[str]) -> 
         assert "name the array that trains it, as --array h100-cluster" in said
     assert main(["simulate", "lenet", "--planner", "owt"]) == 0
     assert main(["plan", "gpt2:layers=1", "--planner", "owt"]) == 0
+
+
+@pytest.mark.parametrize(("batch", "said"), [("64", "8 samples"), ("63", "7 or 8 samples")])
+def test_replicas_share_a_batch_as_evenly_as_it_goes(
+    batch: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--array", "h100-cluster", "--set", "nodes=1", "--parallel", "dp=8")
+    assert main(["simulate", "gpt2:layers=1", *words, "--batch", batch]) == 0
+    assert f"the whole share of a replica, {said} (smaller" in capsys.readouterr().out
