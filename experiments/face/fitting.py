@@ -156,7 +156,7 @@ class FitResult(Result):
             )
         kinds = f" ({staged} with stages on kinds of devices)" if staged else ""
         over = len(self.others)
-        limited = " or breaks a limit" if self.at_most != AtMost() else ""
+        limited = " and keeps the limits" if self.at_most != AtMost() else ""
         broken = " or break a limit" if limited else ""
         more = f", and found {over} that {_do(over)} not fit{broken}" if over else ""
         best = "the best of each size" if len(self.asked) > 1 else f"the best {len(shown)}"
@@ -171,8 +171,8 @@ class FitResult(Result):
                 "or larger ones, or formats and an optimizer that hold less."
             )
         first = self.asked[0]
-        if not first.array.group.arithmetic.moment_bytes and first.network.sizes is not None:
-            yield "SGD updates the weights, and keeps no moments; --optimizer adam keeps two."
+        if len(first.array.group.arithmetic.moment_bytes) == 1 and first.network.sizes is not None:
+            yield "SGD updates the weights, and keeps one moment; --optimizer adam keeps two."
         if off := differences(self.fits):
             yield (
                 f"First pass and engine differ by {off['median']:.1%} in the median, "

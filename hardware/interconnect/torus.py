@@ -181,19 +181,6 @@ class Grid(Fabric):
             found[:, :, way] = run[:, :side] + run[:, side : 2 * side]
         return found
 
-    def line(self, d: int, nodes: Ints) -> Ints:
-        """Numbers of the links on a node's line of dimension ``d``: by node, place and way.
-
-        -1 where there is none.
-        """
-        copy, node = np.divmod(nodes, self.size)
-        place = self._place[node] - self.coordinates[node, d] * self.strides[d]
-        places = (copy * self.size + place)[:, np.newaxis] + np.arange(
-            self.shape[d]
-        ) * self.strides[d]
-        slots = ((places * len(self.shape) + d) * 2)[:, :, np.newaxis] + np.arange(2)
-        return np.where(self._exist[slots], self._link[slots], -1)
-
     @cached_property
     def uniform(self) -> bool:
         """Whether all its links are alike."""

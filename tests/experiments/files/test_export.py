@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 import accelarray
 from experiments.cli import main
-from experiments.files.export import WRITERS
+from experiments.files.export import WRITERS, exported
 from experiments.files.job import Job, sizes_of
 from experiments.files.read import read
 from experiments.output import UsageError
-from planners import Axes
+from experiments.studies.case import Case, Planned, plan_of
+from hardware import load_array
+from planners import Axes, Staging
 from planners.axes.stage_devices import first_nodes_of, layout_counts, layout_of
+from simulator import DEPLOYED
 from workloads import SIZES, NetworkError, Transformer, load_network, partition_graph
 from workloads.importers.hugging_face import LLAMA_BLOCK
 
@@ -302,3 +305,17 @@ def test_sizes_said_in_full_are_the_description() -> None:
         assert again == of
     with pytest.raises(NetworkError):
         load_network("transformer:layers=2")
+
+
+def test_plans_that_no_flags_say_are_refused() -> None:
+    array = load_array("h100-cluster", ["nodes=1", "devices.0.count=4"])
+    how = replace(DEPLOYED, staging=Staging(parallel=Axes(dp=2, pp=2), micro_batch=1))
+    case = Case(load_network("gpt2:layers=2"), "axes", array, 8, execution=how)
+    plan = plan_of(case)
+    assert plan.pipeline is not None
+    first, last = plan.pipeline.places
+    half, uneven = replace(last, count=1, replicas=1), replace(last, replicas=2, turns=(2, 1))
+    for places, said in (((first, half), "leaves 1 of 4 devices"), ((first, uneven), "differ")):
+        other = replace(plan, pipeline=replace(plan.pipeline, places=places))
+        with pytest.raises(UsageError, match=said):
+            exported(replace(case, planner=Planned("mine", other)), other, "megatron")

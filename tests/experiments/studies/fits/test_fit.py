@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import accelarray
+from experiments.cli import main
 from experiments.output import UsageError
 from experiments.studies.fits.asked import at_most_of, batch_of_tokens, score
 from experiments.studies.fits.choices import Choice, Choices
@@ -208,3 +209,13 @@ def test_any_number_of_processes_gives_the_same_answer() -> None:
     one, two = (passed(Runner(jobs=jobs), of, 5, of.capacity_bytes) for jobs in (1, 2))
     assert one == two
     assert [*one.fitting] == [*two.fitting]
+
+
+def test_it_says_where_nothing_fits_and_what_the_optimizer_keeps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["fit", "llama3-405b:layers=40", "--array", "h100-cluster", "--set", "nodes=1"]
+    assert main([*words, "--batch", "8", "--axes", "tp"]) == 0
+    said = capsys.readouterr().out
+    assert "None fits in 75.2 GiB of a device: take more devices, as --set nodes=64" in said
+    assert "SGD updates the weights, and keeps one moment" in said
