@@ -180,7 +180,8 @@ class Chosen:
     def by(cls, entry: Entry) -> Chosen:
         """The one that an array names; raises SpecError where it is not there, or is wrong."""
         try:
-            return cls(*load_settings(str(entry.value), "stack", entry.folder)[:3])
+            found = load_settings(str(entry.value), "stack", entry.folder)
+            return cls(found.label, found.file, found.settings)
         except SpecError as error:
             raise SpecError(f"{entry.origin}: stack: {error}") from None
 

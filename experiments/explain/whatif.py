@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from experiments.explain.paths import paths_of
+from experiments.files.export import precision_of
 from experiments.studies.case import Case, plan_of, simulated, step_of
 from hardware import Array, Device, SpecError, load_array, wires_of
 from planners import Plan, PlanError, Split
@@ -89,9 +90,8 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
     if arrays[0].group.kinds == arrays[1].group.kinds and arrays[0].topology == arrays[1].topology:
         values = [{s.key: s.value for s in array.settings}.get(key) for array in arrays]
         if "chip.peak" in key and values[0] != values[1]:
-            settings = arrays[0].settings
-            compute = next((s.value for s in settings if s.key.endswith("arithmetic.compute")), "")
-            return f"products are in another format: change chip.peak_by_format.{compute or 'bf16'}"
+            compute = precision_of(arrays[1])
+            return f"products are in another format: change chip.peak_by_format.{compute}"
         return "it is what the spec says anyway"
     if topic == "energy":
         return "energies count joules, not time"

@@ -29,7 +29,7 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
 
     The attention of one that is given by name, path or module is that of the array's software
     where no other is asked for; where that says nothing, fused for decoders of 2022 and later.
-    So are the kernels that sum gradients of its biases and norms.
+    The array's software also says whether gradients of biases and norms have kernels of their own.
     """
     if isinstance(given, Network):
         return transformed(given, transforms)

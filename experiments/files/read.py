@@ -200,6 +200,7 @@ def _by_last(flat: Mapping[str, Any]) -> dict[str, Any]:
 _ASSIGNED = re.compile(
     r"^\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s(#]*)\s*(?:#.*)?$", re.M
 )
+_ARRAY = re.compile(r"^\s*\w+\+?=\(")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)(?::-([^}]*))?\}?")
 
 
@@ -213,12 +214,9 @@ def _shell(name: str, text: str) -> dict[str, Any]:
         text = _VARIABLE.sub(lambda found: assigned.get(found[1], found[2] or "")[:1000], text)
         if len(text) > _LONGEST:
             raise UsageError(f"{name}: its variables make more than {_LONGEST >> 20} MiB")
-    text = re.sub(
-        r"^\s*#.*$|^\s*[\w]+\+?=\(|^\s*\)\s*$", " ", text.replace("\\\n", " "), flags=re.M
-    )
-    text = re.sub(r"^([^(\n]*)\)\s*$", r"\1", text, flags=re.M).replace("\n", " --\n")
+    text = re.sub(r"^\s*#.*$", " ", text.replace("\\\n", " "), flags=re.M)
     try:
-        words = shlex.split(text, comments=True)
+        words = shlex.split(_ended(text), comments=True)
     except ValueError as error:
         raise UsageError(f"{name}: not a shell command: {error}") from None
     found: dict[str, Any] = {}
@@ -229,6 +227,21 @@ def _shell(name: str, text: str) -> dict[str, Any]:
             bare = not equals and following.startswith("--")
             found[flag.replace("-", "_")] = True if bare else _typed(value if equals else following)
     return found
+
+
+def _ended(text: str) -> str:
+    """Lines of a script with -- behind each that ends a command, or an array (``NAME=(``).
+
+    A flag's value is on the flag's line, or, inside an array, on one behind it.
+    """
+    found, inside = list[str](), False
+    for line in text.splitlines():
+        inside = inside or bool(_ARRAY.match(line))
+        line = _ARRAY.sub("", line.rstrip())
+        if inside and line.endswith(")"):
+            inside, line = False, line[:-1]
+        found.append(line if inside else f"{line} --")
+    return "\n".join(found)
 
 
 def _typed(text: str) -> Any:

@@ -67,7 +67,7 @@ READ: dict[str, tuple[str, Callable[[str], object]]] = {
     "overlap": ("overlap", lambda text: text == "full"),
     "shards": ("whole_shards", lambda text: text == "whole"),
     "bucket": ("bucket_bytes", lambda text: _bytes(text)),
-    "memory_reserve": ("memory_reserve", lambda text: _share(text)),
+    "memory_reserve": ("memory_reserve", lambda text: _reserve(text)),
     "zero": ("update", lambda text: ZERO[text]),
 }
 """Options that are no stages', but the execution model's fields of another name or kind."""
@@ -151,15 +151,19 @@ def _flag(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _share(text: str) -> float:
-    """A share of memory, as 0.06 or 6 %."""
-    try:
-        share = float(text.rstrip("% ")) / (100 if text.rstrip().endswith("%") else 1)
-    except ValueError:
-        share = -1.0
+def _reserve(text: str) -> float:
+    share = share_of(text)
     if 0 <= share < 1:
         return share
     raise UsageError(f"memory-reserve={text}: a share of memory, as 0.06 or 6%")
+
+
+def share_of(text: str) -> float:
+    """A share, as 0.06 or 6 %; -1 for what is no number."""
+    try:
+        return float(text.rstrip("% ")) / (100 if text.rstrip().endswith("%") else 1)
+    except ValueError:
+        return -1.0
 
 
 def _bytes(text: str) -> float:

@@ -95,7 +95,7 @@ def _with_routing(graph: Graph, features: Types, stream_type: PartitionType) -> 
 
 
 def _with_whole_experts(graph: Graph, features: Types) -> Types:
-    """Experts apart."""
+    """Each expert whole on one device, and all else as it was."""
     return tuple(
         type_ if apart is I else apart
         for type_, apart in zip(features, _of_experts(graph), strict=True)

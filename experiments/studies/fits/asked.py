@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.output import UsageError
 from experiments.studies.fits.fit import BEST, EVERY
+from experiments.studies.options import share_of
 from hardware import parse_quantity
 from workloads import Network
 
@@ -52,16 +53,12 @@ def at_most_of(text: str | None) -> AtMost:
         if key not in ("memory", "time") or not equals or key in found:
             raise UsageError(f"--at-most {text}: write memory=0.94 or time=2s, each once")
         try:
-            if key == "memory":
-                share = float(value.removesuffix("%"))
-                found[key] = share / 100 if value.endswith("%") else share
-            else:
-                found[key] = parse_quantity(value, "s", 1e6)
+            found[key] = share_of(value) if key == "memory" else parse_quantity(value, "s", 1e6)
         except ValueError as error:
-            why = "a share of the memory, as 0.94 or 94%" if key == "memory" else error
-            raise UsageError(f"--at-most {part.strip()}: {why}") from None
+            raise UsageError(f"--at-most {part.strip()}: {error}") from None
         if key == "memory" and not 0 < found[key] <= 1:
-            raise UsageError(f"--at-most {part.strip()}: a share of the memory, from 0 to 1")
+            what = "a share of the memory, from 0 to 1, as 0.94 or 94%"
+            raise UsageError(f"--at-most {part.strip()}: {what}")
     return AtMost(**found)
 
 

@@ -337,13 +337,13 @@ def test_variables_that_grow_are_bounded(tmp_path: Path) -> None:
 
 def test_a_flag_without_a_value_may_be_the_last_of_an_array(tmp_path: Path) -> None:
     text = (
-        "MODEL=(\n --num-layers 4\n --hidden-size 512 --num-attention-heads 8\n"
+        "MODEL=(\n --num-layers\n 4\n --hidden-size 512 --num-attention-heads 8\n"
         " --seq-length 64 --sequence-parallel\n)\nMORE=(--tensor-model-parallel-size 2\n"
         " --use-distributed-optimizer)\ntorchrun pretrain_gpt.py ${MODEL[@]} ${MORE[@]}\nsleep 9\n"
     )
     found = read(tmp_path, "job.sh", text).to_dict()
     assert found["options"]["parallel"].endswith("tp=2,sp")
-    assert found["options"]["zero"] == 1
+    assert (found["options"]["zero"], found["options"]["transformer"]["layers"]) == (1, 4)
     assert any("vocabulary" in note for note in found["notes"])
 
 
