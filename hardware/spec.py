@@ -49,16 +49,6 @@ def catalog() -> dict[str, str]:
     return {f.name.removesuffix(".toml"): f.read_text() for f in files if f.name.endswith(".toml")}
 
 
-@cache
-def _shipped(name: str) -> str | None:
-    """The text of one of these, of which no other is read; None for a name that is not there."""
-    file = resources.files("hardware") / "catalog" / f"{name}.toml"
-    try:
-        return file.read_text() if file.is_file() else None
-    except (OSError, ValueError):  # no name of a file
-        return None
-
-
 class Loaded(NamedTuple):
     """A spec with what it extends: its name and file, its settings, and the names of its bases."""
 
@@ -109,15 +99,10 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> Loaded:
 
 def spec_kind(name: str) -> str | None:
     """What a catalog name or path describes ("device", "array"); None for an unknown name."""
-    if not _is_path(name) and _shipped(name) is None:
+    if not _is_path(name) and name not in catalog():
         return None
     text, origin, _ = _find(name, "spec", None)
     return str(parse_toml(text, origin, SpecError).get("kind"))
-
-
-def is_shipped(name: str) -> bool:
-    """Whether a spec of that name ships with accelarray; no other one is read."""
-    return _shipped(name) is not None
 
 
 def beside(name: str) -> list[str]:
@@ -133,7 +118,7 @@ def _is_path(name: str) -> bool:
 def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | None]:
     """Text, origin and folder of a spec."""
     if not _is_path(name):
-        if (text := _shipped(name)) is not None:
+        if (text := catalog().get(name)) is not None:
             return text, f"catalog/{name}.toml", None
         known = hint(name, [*catalog_names(kind), *beside(name)])
         raise SpecError(f"unknown {kind} {name!r}; {known} (or the path of a .toml file)")

@@ -23,7 +23,7 @@ from hardware.array import SpecError, Stack
 from hardware.device import MovedBytes
 from hardware.reader import Bytes, Duration, Share, Table, Text, number, table_of, whole
 from hardware.schema import NARROW, OPTIMIZERS, PRECISIONS, check
-from hardware.spec import Entry, Settings, beneath, catalog, is_shipped, load_settings
+from hardware.spec import Entry, Settings, beneath, catalog, load_settings
 
 FUSED_SINCE = 2023
 """From this year on a stack's attention is fused, unless it says otherwise."""
@@ -193,7 +193,7 @@ class Chosen:
         used = set(devices)
         for written, entry in beneath(self.settings, "chips.").items():
             chip = written.partition(".")[0]
-            if chip in used or is_shipped(chip):
+            if chip in used or chip in catalog():
                 continue
             if near := difflib.get_close_matches(chip, {*used, *catalog()}, n=1, cutoff=0.8):
                 what = f"no such chip; did you mean {near[0]}?"

@@ -11,7 +11,7 @@ from simulator.collectives.closed_forms import closed_form
 from simulator.collectives.offers import Offer
 from simulator.cost.recompute import check
 from simulator.engine.errors import DeadlockError, OutOfMemoryError, SimulationError
-from simulator.engine.machine import Machine, no_collecting
+from simulator.engine.machine import Machine
 from simulator.engine.operations import (
     Communicator,
     DeviceMemory,
@@ -94,8 +94,7 @@ def program_of(
             f"{MOST_PROCESSES:,}); folded they give the same result"
         )
     _check_recompute(network, execution)
-    with no_collecting():
-        return step_program(network, plan, array, execution, folded=folded, batches=batches)
+    return step_program(network, plan, array, execution, folded=folded, batches=batches)
 
 
 def memory_of(

@@ -31,7 +31,6 @@ from planners.plan import Place
 from planners.registry import asked, plans_stages, reads_axes, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, OutOfMemoryError, Timeline, simulate
 from simulator.collectives.algorithms import CollectiveError
-from simulator.engine.machine import no_collecting
 from simulator.lowering.layer_times import layer_times
 from simulator.lowering.schedules.file import ENDING
 from simulator.lowering.schedules.registry import schedule_of
@@ -361,6 +360,5 @@ def simulated(case: Case, plan: Plan) -> Timeline:
 
 def step_of(case: Case) -> tuple[Plan, Timeline]:
     """Plan, then simulate."""
-    with no_collecting():
-        plan = plan_of(case)
-        return plan, simulated(case, plan)
+    plan = plan_of(case)
+    return plan, simulated(case, plan)

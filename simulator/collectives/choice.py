@@ -23,7 +23,7 @@ from simulator.collectives.offers import (
     nccl_offer,
 )
 from simulator.engine.interconnect import Interconnect
-from simulator.engine.jobs import Floats, distinct
+from simulator.engine.jobs import Floats
 from simulator.engine.picoseconds import PICOSECONDS
 
 ALGORITHMS = (*FLAT, *TIERED)
@@ -125,7 +125,7 @@ def members_of(wires: Wires, groups: Members | ArrayLike) -> Groups:
         if rows.size == 0 or rows.min() < 0 or rows.max() >= wires.cores:
             raise CollectiveError(f"members of groups are cores 0 to {wires.cores - 1}")
     found = groups_of(wires, groups)
-    if isinstance(groups, Rows) and len(distinct(found.rows)) != found.rows.size:
+    if isinstance(groups, Rows) and len(np.unique(found.rows)) != found.rows.size:
         raise CollectiveError("a core is a member twice")
     return found
 

@@ -14,7 +14,7 @@ from hardware.interconnect.routing import Subnet
 from hardware.interconnect.torus import Grid
 from hardware.interconnect.tree import Tree
 from simulator.collectives.ring_order import boxes
-from simulator.engine.jobs import Ints, distinct
+from simulator.engine.jobs import Ints
 
 _LAPS = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
 
@@ -110,7 +110,7 @@ def _place(wires: Wires, groups: Ints) -> _Place | None:
     if len(found) != 1 or len(found[0][1]) != groups.size - len(groups):
         return None
     subnet, fabric = found[0][0], found[0][0].fabric
-    if len(distinct(subnet.node[groups])) < groups.size or _meet_inside(wires, subnet, groups):
+    if len(np.unique(subnet.node[groups])) < groups.size or _meet_inside(wires, subnet, groups):
         return None
     bandwidth, latency_s = _alike(subnet)
     if bandwidth is None or latency_s is None or (subnet.tier and subnet.tier.protocols):
@@ -140,7 +140,7 @@ def _alike(subnet: Subnet) -> tuple[float | None, float | None]:
     if isinstance(fabric, Grid):
         hops = fabric.latency_s
     else:
-        nodes = distinct(subnet.node[subnet.region >= 0])
+        nodes = np.unique(subnet.node[subnet.region >= 0])
         hops = fabric.latencies(nodes, np.roll(nodes, 1))
     return (
         float(ports[0]) if ports.min() == ports.max() else None,

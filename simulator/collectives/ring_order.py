@@ -6,7 +6,7 @@ import numpy as np
 
 from hardware import Wires
 from hardware.interconnect.torus import Grid
-from simulator.engine.jobs import Ints, distinct
+from simulator.engine.jobs import Ints
 
 
 def boxes(wires: Wires, groups: Ints) -> Ints | None:
@@ -20,7 +20,7 @@ def boxes(wires: Wires, groups: Ints) -> Ints | None:
         return None
     order = np.lexsort(np.moveaxis(at, 2, 0)[::-1], axis=1)
     at = np.take_along_axis(at, order[:, :, np.newaxis], 1)
-    sides = tuple(len(distinct(at[0, :, d])) for d in range(at.shape[2]))
+    sides = tuple(len(np.unique(at[0, :, d])) for d in range(at.shape[2]))
     if np.prod(sides) != groups.shape[1]:
         return None
     at = at.reshape(len(groups), *sides, len(sides))

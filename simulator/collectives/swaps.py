@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from hardware import Wires
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.messages import Ends, farthest
-from simulator.engine.jobs import Floats, Ints, Job, Load, distinct
+from simulator.engine.jobs import Floats, Ints, Job, Load
 
 ROUNDING = 1e-12
 """Of what two halves exchange: smaller pieces are rounding noise."""
@@ -74,7 +74,7 @@ def _one_way(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> OneW
     ends = np.cumsum(shares)
     ends[-1] = 1.0
     starts = np.arange(len(sources)) / len(sources)
-    marks = distinct(np.append(starts, ends[:-1]))
+    marks = np.unique(np.append(starts, ends[:-1]))
     lengths = np.diff(marks, append=1.0)
     marks, lengths = marks[lengths > ROUNDING], lengths[lengths > ROUNDING]
     middles = marks + lengths / 2

@@ -25,7 +25,7 @@ from simulator.cost import dummies
 from simulator.cost.in_parts import WHOLE, InParts, gathered, until_scattered
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
-from simulator.engine.operations import MOVING, DeviceMemory, Holding, all_classes, fullness
+from simulator.engine.operations import MOVING, DeviceMemory, Holding, all_classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,6 @@ class MemoryUse:
         return self.operators[self.series.index(self.peak_bytes)] if self.series else ""
 
     @property
-    def fits(self) -> bool:
-        """Whether the peak is within the capacity."""
-        return self.peak_bytes <= self.capacity_bytes
-
-    @property
     def by_class(self) -> tuple[float, ...]:
         """Bytes of each of CLASSES at the peak."""
         at = self.series.index(self.peak_bytes) if self.series else None
@@ -92,9 +87,6 @@ class MemoryUse:
             found[product] = Holding(most - before, more - before, full, after)
             before, place, by = more, end, left
         return found
-
-    def __str__(self) -> str:
-        return fullness(self.peak_bytes, self.capacity_bytes, self.operator)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
+from threading import RLock
+
+from cachetools import LRUCache, cached
 
 from planners.order import Phase
 from simulator.cost.operands import Operands
@@ -16,7 +19,6 @@ from simulator.cost.operators import Map, Moved, NodeOperators, Operator, Operat
 from simulator.cost.recompute import NONE, recomputed
 from simulator.cost.units.vectors import worked_by
 from workloads import RECEIVED, SENT, Layer, Network
-from workloads.cache import Weighed
 from workloads.layer_types import Kept, Operand, Role, Step
 from workloads.layer_types.other import NORMS
 from workloads.tensors import INPUT
@@ -30,15 +32,14 @@ def operators(
     What is to ``recompute`` (``simulator.cost.recompute``) runs forward again, to its end
     or, with ``early_stop``, as far as backward needs it.
     """
-    key = network, inference, recompute, early_stop
-    return _KEPT.get(key, lambda: _made(*key))
+    return _made(network, inference, recompute, early_stop)
 
 
 MOST_NODES = 40_000
 """Nodes whose operators are kept in one process, some 2 KB each."""
-_KEPT = Weighed[Operators](MOST_NODES, lambda made: len(made.nodes))
 
 
+@cached(LRUCache(MOST_NODES, lambda made: len(made.nodes)), lock=RLock())
 def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -> Operators:
     step = _TrainingOperators(network)
     nodes = [step.node(index) for index in range(len(step.all.graph))]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Generator, Hashable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import simpy
@@ -30,19 +28,6 @@ from simulator.engine.resources import (
     pending,
 )
 from simulator.engine.timeline import Timeline
-
-
-@contextmanager
-def no_collecting() -> Iterator[None]:
-    """Without it: programs and runs make no garbage in circles, and records outlive them."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
 
 Process = Generator[simpy.Event, Any, Any]
 """What a process does: it yields the events it waits for."""
@@ -216,10 +201,9 @@ class Machine:
         """
         events, step = 0, self.env.step
         try:
-            with no_collecting():
-                while until is None or until.callbacks is not None:
-                    step()
-                    events += 1
+            while until is None or until.callbacks is not None:
+                step()
+                events += 1
         except simpy.core.EmptySchedule:
             pass
         except OverflowError:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from simulator.engine.blocks import Block, blocks_of
-from simulator.engine.machine import Machine, Process, no_collecting
+from simulator.engine.machine import Machine, Process
 from simulator.engine.operations import (
     SEND,
     Instruction,
@@ -213,11 +213,10 @@ def replay(machine: Machine, worker: int, micro_batch: int = 0) -> Process:
 
 def run(program: Program) -> Timeline:
     """Build the machine for a program, and let every worker follow its template."""
-    with no_collecting():
-        machine = Machine(program)
-        for worker, mine in enumerate(program.workers):
-            if mine.rank_program is None:
-                machine.process(replay(machine, worker), worker)
-            elif mine.template:  # idle cores have none
-                machine.process(Follower(machine, worker, mine.rank_program).follow(), worker)
-        return machine.run()
+    machine = Machine(program)
+    for worker, mine in enumerate(program.workers):
+        if mine.rank_program is None:
+            machine.process(replay(machine, worker), worker)
+        elif mine.template:  # idle cores have none
+            machine.process(Follower(machine, worker, mine.rank_program).follow(), worker)
+    return machine.run()

@@ -194,8 +194,6 @@ class Span(Done):
     next: Span
     block: Block | None = None
     first: int
-    core: int
-    """The number of its first core."""
 
 
 class Beside:
@@ -252,7 +250,6 @@ class Cores:
     def take(self) -> Span:
         """The next operation's span, for which the cores' processes wait or will wait."""
         span = self.last = self._free
-        span.core = self.resources[0]
         self._free = span.next = Span(self._env)
         return span
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.engine.jobs import Floats, Ints, Links, distinct, ints
+from simulator.engine.jobs import Floats, Ints, Links, ints
 from simulator.engine.operations import MEMORY, Board, DeviceMemory, Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.records import Columns, Joins
@@ -185,7 +185,7 @@ class Timeline:
         32 bits, so that neither sum overflows.
         """
         cores = np.array([r.cores for r in self.resources], dtype=np.int64)
-        each = distinct(cores)
+        each = np.unique(cores)
         sort = np.searchsorted(each, cores)
         resource, operation, _, start, end, _ = map(ints, self.columns)
         spent, where = (end - start), (operation, sort[resource])

@@ -23,7 +23,6 @@ from planners.plan.updates import bucket_words
 from planners.sizing import sizing, whole
 from simulator.cost.roofline import Core, core_of, flops, traffic
 from simulator.cost.training_operators import operators
-from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import Execution
 from simulator.search.candidates import leaves_of
 from simulator.search.layouts import first_cores, layout_of
@@ -173,7 +172,6 @@ class StepBound:
         return iteration_s / self.seconds - 1.0
 
 
-@no_collecting()
 def step_bound(
     network: Network,
     array: Array,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 
@@ -65,8 +65,6 @@ class Judge:
     evaluations: int = 0
     _known: dict[bytes, float] = field(default_factory=dict)
     """By what plans ask for."""
-    _steps: dict[Hashable, float] = field(default_factory=dict)
-    """By what is done."""
     _least_over: float = math.inf
     _updated_s: float = 0.0
 
@@ -142,13 +140,10 @@ class Judge:
             rules = self._rules(plan)
             if self._products_s(rules) >= self.best_s:
                 return math.inf
-            step = _step(rules)
-            if step not in self._steps:
-                self._steps[step] = self._taken(rules)
+            return self._taken(rules)
         except REFUSED as why:
             self.refused = str(why)
             return math.inf
-        return self._steps[step]
 
     def _rules(self, plan: Plan) -> Rules:
         free = replace(self.execution, strict_memory=False)
@@ -185,9 +180,3 @@ class Judge:
         fits = all(one.fits for one in program.memory)
         self.unfit += not fits
         return fits
-
-
-def _step(rules: Rules) -> Hashable:
-    """What is done: the same by shares that cut alike, and with buckets that hold the same."""
-    cut = tuple((part.types, part.partitions, part.idle) for part in parts(rules.root))
-    return cut, rules.items, rules.plan.updates, rules.plan.communication

@@ -37,17 +37,13 @@ class Waits:
     """By node: whether a core waits for what comes from the node before, and goes back to it.
 
     ``ends``: whether backward products, or the step's end, wait for the last node's sums;
-    ``computes``: which nodes have a backward product of their own. Forward, ``made``: which nodes
-    hand on what a product before made, their own or of one in a row behind; ``used``: for which a
-    product waits, or the step's end.
+    ``computes``: which nodes have a backward product of their own.
     """
 
     forward: tuple[bool, ...]
     backward: tuple[bool, ...]
     ends: bool
     computes: tuple[bool, ...]
-    made: tuple[bool, ...]
-    used: tuple[bool, ...]
 
 
 def waits_of(graph: Graph, operators: Sequence[NodeOperators]) -> Waits:
@@ -68,8 +64,6 @@ def waits_of(graph: Graph, operators: Sequence[NodeOperators]) -> Waits:
         tuple(follows[v] and leaves[v] and arrives[v - 1] for v in nodes),
         turns and starts[last],
         tuple(back),
-        tuple(starts),
-        tuple(ends),
     )
 
 

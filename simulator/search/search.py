@@ -12,7 +12,6 @@ from planners.errors import check_batch
 from planners.hierarchy.fixed_types import priced
 from planners.plan.updates import ARRIVAL
 from simulator.cost.memory import capacity_bytes
-from simulator.engine.machine import no_collecting
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (
@@ -41,7 +40,6 @@ kind worth two of another that has a peak without end: an even share takes 1/2 w
 """
 
 
-@no_collecting()
 def search(
     network: Network,
     array: Array,

@@ -20,7 +20,6 @@ from experiments.studies.step_numbers import throughput
 from planners import Axes, PlanError
 from planners.axes.stage_devices import with_stages
 from simulator import OutOfMemoryError
-from simulator.engine.machine import no_collecting
 from simulator.search.closed_form.first_pass import Estimate, FirstPass
 from simulator.search.closed_form.ranking import Ranking
 from simulator.search.kinds.over_kinds import Candidate, candidates
@@ -65,7 +64,6 @@ class FirstPassed:
     """Combinations without a closed form."""
 
 
-@no_collecting()
 def first_pass(part: Part) -> FirstPassed:
     """Estimates of the fastest combinations of some splits."""
     asked = replace(part.choices, network=part.network)  # the one that this process knows

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from experiments.studies.case import Case
-from experiments.studies.running.cores import RunError, Spread, call, killed
+from experiments.studies.running.cores import RunError, Spread, killed
 from experiments.version import model
 from hardware.reader import extra
 
@@ -85,7 +85,7 @@ def _called(ours: str, function: Callable[[Case], Any], case: Case) -> Any:
     """A case's result, on a worker, which may have come when others had been asked for theirs."""
     if model() != ours:
         raise RunError(f"it has {model()}, not {ours}: install the same version there")
-    return call(function, case)
+    return function(case)
 
 
 def _connect(address: str) -> Any:

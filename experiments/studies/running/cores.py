@@ -11,8 +11,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import lru_cache
 from importlib import import_module
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
@@ -20,7 +18,6 @@ from typing import Any, TypeVar
 from experiments.ending import end_with, undisturbed
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from workloads import Network
 
 Result = TypeVar("Result")
 START = "fork" if sys.platform == "linux" else "spawn"
@@ -39,22 +36,9 @@ Raises RunError when workers are lost.
 """
 
 
-def call(function: Callable[[Case], Result], case: Case) -> Result:
-    """One case's result. Of equal networks, which come with every case, the first is used.
-
-    So what is kept for a network is found without comparing all of its layers.
-    """
-    return function(replace(case, network=_first_of_equal(case.network)))
-
-
-@lru_cache(maxsize=64)
-def _first_of_equal(network: Network) -> Network:
-    return network
-
-
 def here(function: Callable[[Case], Any], cases: Mapping[Any, Case]) -> Iterator[tuple[Any, Any]]:
     """One after another."""
-    return ((name, call(function, case)) for name, case in cases.items())
+    return ((name, function(case)) for name, case in cases.items())
 
 
 @contextmanager
@@ -148,7 +132,7 @@ class _Team:
                 # by way of accelarray, which finds its packages: a user's may be called so too
                 begins = import_module("accelarray")._begin
                 self._pool = ProcessPoolExecutor(jobs, context, begins, (os.getpid(),))
-            future = self._pool.submit(call, function, case)
+            future = self._pool.submit(function, case)
             self._processes |= {*multiprocessing.active_children()} - before
         return future
 

@@ -16,7 +16,7 @@ from hardware import Array, Wires, wires_of
 from hardware.interconnect.routing import Subnet
 from planners import Place
 from planners.plan import Pipeline
-from simulator.engine.jobs import Ints, distinct
+from simulator.engine.jobs import Ints
 from simulator.lowering.execution import Execution
 from simulator.lowering.schedules.schedule import Schedule
 
@@ -71,8 +71,8 @@ def _links(subnet: Subnet) -> Sequence[Ints]:
 def _alike_and_apart(rows: Ints) -> bool:
     """Whether no number (but -1: none) is in two rows, and all have theirs in the same places."""
     none = rows < 0
-    each = np.concatenate([distinct(row[row >= 0]) for row in rows])
-    return len(distinct(each)) == len(each) and not (none != none[0]).any()
+    each = np.concatenate([np.unique(row[row >= 0]) for row in rows])
+    return len(np.unique(each)) == len(each) and not (none != none[0]).any()
 
 
 def _by_first(rows: Ints) -> Ints:

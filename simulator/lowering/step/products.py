@@ -1,7 +1,4 @@
-"""What a core computes of a node, found once for all nodes and plans where it is the same.
-
-What a core computes as operations: an operator, or several one after the other.
-"""
+"""What a core computes as operations: an operator, or several one after the other."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from hardware import Device
 from planners.order import Kind, Phase
 from planners.partition import Shard
 from simulator.cost.energy import computing_j
-from simulator.cost.operators import Operator, sorts_of
+from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, OperatorCost, bounds, by_work, core_of, cost, costs
 from simulator.cost.training_operators import operators
 from simulator.cost.units.pricing import price
@@ -21,36 +18,17 @@ from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.execution import Execution
 from workloads import Network
-from workloads.cache import Weighed
-
-MOST = 200_000
-"""Operators whose costs are kept in one process, some 200 bytes each, of all networks."""
-LEAST = 1000
-"""What the products of a network count for besides: so not more than 200 are kept."""
+from workloads.cache import once_for_each
 
 
 class Products:
-    """The products of one network on the cores of one kind of device, executed in one way.
-
-    A node's cost depends on its sort, not on its name (``sorts_of``): 24 blocks of a
-    transformer cost what one does, and a plan that differs in one layer from the one
-    before makes only that layer's anew.
-    """
+    """The products of one network on the cores of one kind of device, executed in one way."""
 
     def __init__(self, network: Network, device: Device, execution: Execution) -> None:
         whole, inference = execution.whole_shards, execution.inference
         self.core: Core = core_of(device, whole=whole, inference=inference)
         self._device = device
         self._step = operators(network, **execution.computing)
-        self.sorts = sorts_of(self._step)
-        self._known: dict[tuple[int, Phase, Shard, float], tuple[list[OperatorCost], int]] = {}
-        """Costs of the operators of a product, and picoseconds of all of them."""
-        self._operators = 0
-
-    @property
-    def kept(self) -> int:
-        """How much is kept: in operators."""
-        return LEAST + len(self.sorts) + self._operators
 
     def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
         """A node's operators of a phase, one after the other on the roofline; None without any.
@@ -58,25 +36,15 @@ class Products:
         ``held`` is what the operators find on the core (``Deployed.held``), of whose
         weights it updates a part.
         """
-        done, name = self._costs(v, phase, held, updated)[0], self._step.graph[v].name
+        done, name = self._costs(v, phase, held, updated), self._step.graph[v].name
         return computed(phase, name, done, self._device, self.core) if done else None
 
     def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> int:
         """How long that operation takes; 0 without any."""
-        return self._costs(v, phase, held, updated)[1]
+        return lasts_ps(self._costs(v, phase, held, updated))
 
-    def _costs(
-        self, v: int, phase: Phase, held: Shard, updated: float
-    ) -> tuple[list[OperatorCost], int]:
-        key = self.sorts[v], phase, held, updated
-        if key not in self._known:
-            if self._operators >= MOST:
-                self._known.clear()
-                self._operators = 0
-            done = costs(self.operators(v, phase, updated), held, self.core)
-            self._known[key] = done, lasts_ps(done)
-            self._operators += 1 + len(done)
-        return self._known[key]
+    def _costs(self, v: int, phase: Phase, held: Shard, updated: float) -> list[OperatorCost]:
+        return costs(self.operators(v, phase, updated), held, self.core)
 
     def operators(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:
         """A node's operators of a phase, of which an update is of a part of the weights."""
@@ -86,13 +54,8 @@ class Products:
         return work
 
 
-_KEPT = Weighed[Products](MOST, lambda products: products.kept)
-
-
-def products_of(network: Network, device: Device, execution: Execution) -> Products:
-    """Those of a network that are kept in this process."""
-    key = network, device, execution.whole_shards, *execution.computing.values()
-    return _KEPT.get(key, lambda: Products(network, device, execution))
+products_of = once_for_each(Products)
+"""Those of a network that are kept in this process."""
 
 
 def computed(

@@ -11,7 +11,7 @@ import pytest
 from experiments.studies.case import Case, plan_of, simulated
 from hardware import Array, load_array, wires_of
 from planners import AXES, Axes, Staging, load_planner
-from simulator import DEPLOYED, program_of, run, simulate
+from simulator import DEPLOYED, simulate
 from simulator.search.relaxation import Chain
 from simulator.search.search import search
 from simulator.search.states import States
@@ -60,44 +60,6 @@ def test_equal_steps_do_not_grow() -> None:
     assert min(objects for _, objects in grown) < 200, grown
 
 
-class Circle:
-    """Garbage that only the collector can find."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-
-def test_a_run_does_not_make_the_collector_forget_garbage() -> None:
-    """What is young before a run is young behind it, and found by the next small collection."""
-    machines = array()
-    plan = load_planner("accpar")(NETWORK, DEPLOYED.planned(machines), 60)
-    program = program_of(NETWORK, plan, machines, DEPLOYED)
-    before = gc.get_threshold()
-    gc.collect()
-    gc.set_threshold(1 << 30)
-    try:
-        circle = weakref.ref(Circle())
-        run(program)
-        assert gc.isenabled()
-        assert circle() is not None
-        gc.collect(1)  # not the oldest, which is only looked at when much has become old
-        assert circle() is None
-    finally:
-        gc.set_threshold(*before)
-
-
-def test_a_run_leaves_a_switched_off_collector_off() -> None:
-    machines = array()
-    plan = load_planner("accpar")(NETWORK, DEPLOYED.planned(machines), 60)
-    program = program_of(NETWORK, plan, machines, DEPLOYED)
-    gc.disable()
-    try:
-        run(program)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
 def test_a_pipeline_goes_when_nobody_has_it_any_more() -> None:
     """Scripts, records and what waited for what, without the collector: in no circle."""
     machines = load_array("h100-cluster", ["nodes=2"])
@@ -130,22 +92,6 @@ def test_a_search_leaves_no_tables_to_the_collector() -> None:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
-
-
-def test_a_search_is_not_interrupted_by_the_collector() -> None:
-    machines, began = DEPLOYED.planned(load_array("tpu-v3-8")), list[str]()
-
-    def note(phase: str, _: dict[str, int]) -> None:
-        began.append(phase)
-
-    gc.collect()
-    gc.callbacks.append(note)
-    try:
-        search(NETWORK, machines, 256, execution=DEPLOYED)
-        assert gc.isenabled()
-    finally:
-        gc.callbacks.remove(note)
-    assert began.count("start") <= 2  # before and behind it
 
 
 def test_a_sweep_does_not_hold_every_arrays_wires() -> None:

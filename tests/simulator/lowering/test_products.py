@@ -1,7 +1,6 @@
 """Products that are kept: the same as made anew, whoever asks, and those of alike nodes once."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -10,14 +9,11 @@ from planners import PLANNERS, TIME
 from planners.order import Phase
 from planners.partition import Shard
 from simulator import DEPLOYED, Execution
-from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.lowering.models import rules_of
-from simulator.lowering.step import products as module
-from simulator.lowering.step.products import Products, products_of
+from simulator.lowering.step.products import products_of
 from workloads import load_network
-from workloads.cache import Weighed
 
 NETWORK = load_network("gpt2:seq=64")
 ARRAY = DEPLOYED.planned(load_array("tpu-v3-8"))
@@ -50,22 +46,6 @@ def test_they_are_the_sums_of_their_operators(phase: Phase, rows: int) -> None:
         assert found.hbm_bytes == math.fsum(c.bytes for c in done)
 
 
-def test_nodes_of_a_sort_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twelve blocks cost what one does."""
-    asked: list[object] = []
-
-    def counted(*args: object) -> object:
-        asked.append(args)
-        return costs(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "costs", counted)
-    products = Products(NETWORK, DEVICE, DEPLOYED)
-    for v in range(len(operators(NETWORK).graph)):
-        products.of(v, Phase.FORWARD, shard(v, 4))
-    sorts = sorts_of(operators(NETWORK))
-    assert len(asked) == len(set(sorts)) < len(sorts) / 4
-
-
 def test_other_devices_and_ways_have_others() -> None:
     first = products_of(NETWORK, DEVICE, DEPLOYED)
     assert products_of(NETWORK, DEVICE, Execution("deployed", recompute="full")) is not first
@@ -75,34 +55,6 @@ def test_other_devices_and_ways_have_others() -> None:
     assert exact.core != first.core
     ((slower, _),) = DEPLOYED.planned(load_array("tpu-v2-8")).group.kinds
     assert products_of(NETWORK, slower, DEPLOYED) is not first
-
-
-def test_more_than_some_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 3)
-    products = Products(NETWORK, DEVICE, DEPLOYED)
-    expected = [products.of(0, Phase.FORWARD, shard(0, rows)) for rows in range(1, 9)]
-    again = [products.of(0, Phase.FORWARD, shard(0, rows)) for rows in range(1, 9)]
-    assert None not in expected
-    assert [str(one) for one in expected] == [str(one) for one in again]
-    pairs = zip(expected, again, strict=True)
-    assert all(one and other and one.duration_ps == other.duration_ps for one, other in pairs)
-
-
-def test_the_oldest_products_go_where_all_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    def of(number: int) -> Products:
-        device = replace(DEVICE, hbm_bytes_per_s=1e9 + number)
-        products = products_of(NETWORK, device, DEPLOYED)
-        products.of(0, Phase.FORWARD, shard(0, 1))
-        return products
-
-    most = 3 * of(0).kept
-    monkeypatch.setattr(module, "_KEPT", Weighed[Products](most, lambda one: one.kept))
-    first, second, third = of(1), of(2), of(3)
-    assert of(1) is first
-    assert of(4) is not second  # the oldest of four, of which three are kept
-    assert of(1) is first
-    assert of(3) is third
-    assert of(2) is not second
 
 
 def test_a_part_of_the_update_takes_less() -> None:

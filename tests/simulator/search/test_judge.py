@@ -5,7 +5,6 @@ from dataclasses import replace
 from hardware import load_array
 from planners import PLANNERS, TIME
 from simulator import DEPLOYED, simulate
-from simulator.search.candidates import shared
 from simulator.search.judge import Judge
 from workloads import load_network
 
@@ -30,22 +29,6 @@ def test_the_same_splits_are_simulated_once() -> None:
     spent = judge.spent
     assert judge.seconds(replace(plan, planner="another")) == first
     assert (judge.evaluations, judge.spent) == (1, spent)
-
-
-def test_steps_that_are_alike_are_simulated_once() -> None:
-    """Shares of 512 samples that cut alike, and buckets of all that there is; others are not."""
-    array = DEPLOYED.planned(load_array("tpu-mixed", ["devices.0.count=1", "devices.1.count=1"]))
-    plan = PLANNERS["data_parallel"](NETWORK, array, 512, TIME)
-    judge, spent = Judge(NETWORK, array, DEPLOYED), list[int]()
-    for share, bucket_bytes in [(200, 1e9), (200.2, 1e9), (200, 2e9), (200, 1e6), (201, 1e9)]:
-        root = shared(plan.root, array.group, (share, 512.0 - share))
-        one = replace(plan, root=root, bucket_bytes=bucket_bytes)
-        taken_s = judge.seconds(one)
-        spent.append(judge.spent)
-        if taken_s < float("inf"):
-            assert taken_s == simulate(NETWORK, one, array, DEPLOYED).iteration_s
-    assert judge.evaluations == 5
-    assert spent[0] == spent[1] == spent[2] < spent[3] < spent[4]
 
 
 def test_what_cannot_be_better_is_not_run() -> None:

@@ -1,7 +1,5 @@
 """For which exchanges a core surely waits: those between nodes that follow each other."""
 
-from dataclasses import replace
-
 from simulator.cost.training_operators import operators
 from simulator.search.relaxation import waits_of
 from workloads import Builder, Network, partition_graph
@@ -36,19 +34,3 @@ def test_side_by_side_only_one_of_two_waits() -> None:
     forward, backward, _ = waits(net.build())
     assert forward == (False, True, False, True)
     assert backward[2] is False
-
-
-def test_what_only_hands_on_has_made_what_a_product_before_made() -> None:
-    """a computes, b and c hand on what they get, d computes; e hands on, and nobody computes."""
-    net = Builder("handed", 8, 8, 8)
-    for name in "abcde":
-        net.conv(name, 8, 3, 1, 1)
-    network = net.build()
-    work = list(operators(network).nodes)
-    for v in (1, 2, 4):
-        work[v] = replace(work[v], forward=(), backward=(), gradient=())
-    found = waits_of(partition_graph(network), work)
-    assert found.made == (True,) * 5
-    assert found.used == (True, True, True, True, False)
-    first = [replace(work[1]), *work[1:]]
-    assert waits_of(partition_graph(network), first).made == (False, False, False, True, True)

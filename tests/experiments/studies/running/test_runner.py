@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,14 +18,14 @@ from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.running import cores
 from experiments.studies.running import runner as module
-from experiments.studies.running.cores import RunError, Spread, call, here, on_cores
+from experiments.studies.running.cores import RunError, Spread, here, on_cores
 from experiments.studies.running.estimate import Estimate
 from experiments.studies.running.outputs import Outputs, check_kept, run_case
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store, StoreError
 from hardware import load_array
 from planners.built_in import owt
-from workloads import Network, load_network
+from workloads import load_network
 
 LENET = load_network("lenet")
 ARRAY = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
@@ -302,14 +301,6 @@ def test_what_cannot_be_sent_is_run_here() -> None:
 
 def planned_by(case: Case) -> str:
     return case.planner_name
-
-
-def test_equal_networks_that_were_sent_are_one() -> None:
-    seen: list[Network] = []
-    for copy in (LENET, deepcopy(LENET), replace(LENET, description="other")):
-        call(lambda one: seen.append(one.network), replace(cases(1)[1], network=copy))
-    assert seen[0] is seen[1]
-    assert seen[2].description == "other"
 
 
 @pytest.mark.usefixtures("start")
