@@ -280,7 +280,8 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[Ste
             if wall_s < QUICK_S:
                 frees = freed(case, plan, timeline, lambda _: None)
                 step = replace(step, advice=tuple(best_of(frees)))
-            tell(f"{' '.join([fault, *step.advice])} {REMEDY}")
+            told = [f"{fault}.", *step.advice] if step.advice else [fault]
+            tell(f"{' '.join(told)} {REMEDY}")
         found.append(step)
     return found
 

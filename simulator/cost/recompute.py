@@ -47,12 +47,17 @@ def segments(network: Network, mode: str) -> tuple[tuple[str, ...], ...]:
 
 
 def check(network: Network, mode: str) -> None:
-    """Raise NetworkError where there is nothing of the kind to be computed again."""
+    """Raise NetworkError where there is nothing of the kind, or less, to be computed again."""
     if mode not in (NONE, "0") and not segments(network, mode):
         what = "attention" if mode == SELECTIVE else "repeated blocks"
         raise NetworkError(
             f"--recompute {mode}: network {network.name!r} has no {what}; take another network, "
             "or stages:all"
+        )
+    if mode.isdigit() and int(mode) > (many := len(blocks(network))):
+        raise NetworkError(
+            f"--recompute {mode}: network {network.name!r} has {many} blocks; take at most {many}, "
+            "or full"
         )
 
 

@@ -24,6 +24,7 @@ USUAL_SEQ = 8192
 """Tokens of a sample where a model has positions for more: what most are trained with."""
 _LARGEST = 4 << 20
 """Some have 22,000 names of labels."""
+LARGEST = 1 << 31
 _NAMES = {
     "layers": "num_hidden_layers n_layer num_layers",
     "hidden": "hidden_size n_embd n_embed d_model",
@@ -351,8 +352,12 @@ def _sizes(one: Fields, allowed: Mapping[str, Any]) -> Values:
     found: Values = {}
     for ours, theirs in _NAMES.items():
         if ours in allowed or ours == "seq":
-            value = one.take(*theirs.split())
-            if value is not None:
+            names = theirs.split()
+            key = next((name for name in names if one.left.get(name) is not None), None)
+            value = one.take(*names)
+            if key is not None:
+                if ours in _NEEDED and (type(value) is not int or not 0 < value < LARGEST):
+                    raise one.fault(key, value, f"must be a whole number from 1 to {LARGEST:,}")
                 found[ours] = value
     if "activation" in found:
         word = found["activation"]

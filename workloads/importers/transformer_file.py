@@ -38,6 +38,7 @@ LONGEST = 1 << 20
 """Most tokens in a sequence."""
 LARGEST_FILE = 1 << 16
 _LIMITS = {"layers": MOST_LAYERS, "decoder_layers": MOST_LAYERS, "seq": LONGEST}
+_NEEDED = ("layers", "hidden", "heads", "vocab")
 _TYPES: dict[str, Any] = {"float": Annotated[float, number(0, 1 << 31)], "bool": bool, "str": str}
 
 
@@ -45,7 +46,11 @@ def model_of(of: type, base: type[Table] = Table, least: int = 0) -> type[Table]
     """What reads the fields of a description of sizes, none of which has to be there."""
     kinds = {
         field.name: _TYPES.get(
-            str(field.type), Annotated[int, whole(least, _LIMITS.get(field.name, 1 << 31))]
+            str(field.type),
+            Annotated[
+                int,
+                whole(max(least, field.name in _NEEDED), _LIMITS.get(field.name, 1 << 31)),
+            ],
         )
         for field in fields(of)
     }
@@ -86,7 +91,7 @@ def described(where: str, like: Transformer | None, values: Mapping[str, Any]) -
             usual = _usual(key, like)
             if getattr(like, key) == usual and any(name in said for name in of):
                 found[key] = 0
-    missing = [k for k in ("layers", "hidden", "heads", "vocab") if k not in found | said]
+    missing = [k for k in _NEEDED if k not in found | said]
     if missing:
         raise NetworkError(
             f"{where}: {missing[0]} is missing; say it, or take over the others of a known one "

@@ -53,10 +53,10 @@ def test_words_behind_a_name() -> None:
     [
         (["layer = 3"], "layer: unknown key; did you mean layers?"),
         (['like = "gpt"'], "like = 'gpt': did you mean"),
-        (['layers = "3"'], "layers: '3': must be a whole number from 0 to 4,096"),
+        (['layers = "3"'], "layers: '3': must be a whole number from 1 to 4,096"),
         (["layers = true"], "layers: True: must be a whole number"),
         (["tied = 1"], "tied: 1: must be true or false"),
-        (["layers = 5000"], "layers: 5000: must be a whole number from 0 to 4,096"),
+        (["layers = 5000"], "layers: 5000: must be a whole number from 1 to 4,096"),
         (["hidden = 8", "heads = 2", "vocab = 9"], "layers is missing; say it, or take over"),
         (['like = "gpt2"', "seq = 1025"], "transformer 'mine': seq = 1025: is beyond its 1024"),
         (["=="], "not valid TOML"),
@@ -88,7 +88,7 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
         ("gpt3-175b:layers=x", "layers: 'x': must be a whole number"),
         ("gpt3-175b:tied=maybe", "tied: 'maybe': must be true or false"),
         ("gpt3-175b:heads=7", "heads = 7: do not divide hidden = 12288"),
-        ("gpt3-175b:layers=0", "layers = 0: must be at least 1"),
+        ("gpt3-175b:layers=0", "layers: '0': must be a whole number from 1 to 4,096"),
         ("gpt3-176b", "did you mean gpt3-175b?"),
     ],
 )
