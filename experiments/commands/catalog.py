@@ -209,7 +209,11 @@ def run_results(args: argparse.Namespace) -> int:
     """Do what was asked for with an existing store."""
     with Store(args.store, create=False, read_only=args.action != "prune") as store:
         if args.action == "prune":
-            deliver(f"{store.prune(**_conditions(args.where))} results deleted\n", None)
+            conditions, known = _conditions(args.where), store.input_names()
+            for key in conditions:
+                if known and key not in known:
+                    raise UsageError(f"--where {key}: no result has it; {hint(key, known)}")
+            deliver(f"{store.prune(**conditions)} results deleted\n", None)
             return 0
         rows = store.rows()
     if args.action == "list":

@@ -83,8 +83,8 @@ COMMANDS = (
     shown(
         "timeline.devices",
         "D1,D2",
-        "draw only these boards: board0,board3 or 0-7",
-        default="one of each group of identical boards",
+        "draw only these boards or cores, as the picture names them: board0,core3 or 0-7",
+        default="one of each identical group",
     ),
     shown(
         "collective.bytes",

@@ -127,11 +127,11 @@ def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | st
     many, layers = pipeline.micro_batches, pipeline.layers(plan.nodes)
     yield ""
     size = plan.batch // many
-    yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} samples"
+    yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} sample{'s' * (size > 1)}"
     several = len(array.group.kinds) > 1
-    turns = ("turns",) * any(place.turns for place in pipeline.places)
-    heads = ("stage", "layers", *("kind",) * several, "accelerators", "replicas", *turns)
-    table = table_of("", heads, ("layers",))
+    turns = ("micro-batches a round",) * any(place.turns for place in pipeline.places)
+    heads = ("stage", "layers", *("kind",) * several, "devices", "replicas", *turns)
+    table = table_of("", heads, ("layers", "kind", "devices"))
     for k, (stage, names) in enumerate(zip(pipeline.stages, layers, strict=True)):
         place = pipeline.places[stage.place]
         ranges = place.ranges if place.parts else ((place.first, place.count),)

@@ -87,38 +87,35 @@ def bubble_in_words(found: dict[str, Any]) -> str:
 
 
 def pipeline_table(found: dict[str, Any]) -> Table:
-    """A row for each stage, of replicas the first."""
+    """A row for each stage and kind of devices in it, of like replicas the first."""
     rows = found["stages"]
     several = len({row["kind"] for row in rows}) > 1
     kind = ("kind",) * several
     versions = ("versions",) * (not found["flushes"])  # else there is one
     heads = ("stage", "layers", *kind, "devices", "busy", "idle", "in flight", *versions)
     title = f"{found['schedule']}: bubble {bubble_in_words(found)}"
-    table = table_of(title, heads, ("layers",))
+    table = table_of(title, heads, ("layers", "kind"))
+    places = defaultdict[tuple[int, ...], dict[str, list[dict[str, Any]]]](dict)
     for row in rows:
-        if row["replica"]:
-            continue
-        busy = row["computing_s"] + row["exposed_s"]
-        whole = busy + row["waiting_s"] or 1.0
-        layers = ["…".join(dict.fromkeys(pair)) for pair in row["layers"]]
-        many = f"{row['replicas']} x {row['accelerators']}" if row["replicas"] > 1 else ""
-        table.add_row(
-            ", ".join(map(str, row["stages"])),
-            ", ".join(layers),
-            *(_kinds(rows, row["stages"]),) * several,
-            many or f"{row['accelerators']}",
-            f"{busy / whole:.1%}",
-            f"{row['waiting_s'] / whole:.1%}",
-            str(row["in_flight"]),
-            *(str(row["versions"]),) * len(versions),
-        )
+        places[tuple(row["stages"])].setdefault(row["kind"], []).append(row)
+    for kinds in places.values():
+        for row, *others in kinds.values():
+            replicas = row["replicas"] if len(kinds) == 1 else 1 + len(others)
+            busy = row["computing_s"] + row["exposed_s"]
+            whole = busy + row["waiting_s"] or 1.0
+            layers = ["…".join(dict.fromkeys(pair)) for pair in row["layers"]]
+            many = f"{replicas} x {row['accelerators']}" if row["replicas"] > 1 else ""
+            table.add_row(
+                ", ".join(map(str, row["stages"])),
+                ", ".join(layers),
+                *(row["kind"],) * several,
+                many or f"{row['accelerators']}",
+                f"{busy / whole:.1%}",
+                f"{row['waiting_s'] / whole:.1%}",
+                str(row["in_flight"]),
+                *(str(row["versions"]),) * len(versions),
+            )
     return table
-
-
-def _kinds(rows: Sequence[dict[str, Any]], stages: Sequence[int]) -> str:
-    """Of all replicas of a place."""
-    names = [row["kind"] for row in rows if row["stages"] == stages]
-    return " + ".join(dict.fromkeys(names))
 
 
 def in_words(found: dict[str, Any]) -> list[str]:

@@ -254,9 +254,10 @@ def _of_planner(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
     gaps = {row.network: row.step_gap for row in rows if row.step_gap is not None}
     if len(gaps) == len(rows) and rows:
         least, most = (pick(gaps, key=gaps.__getitem__) for pick in (min, max))
+        to = f" to {gaps[most]:.1%} ({most})" if len(gaps) > 1 else ""
         yield (
-            f"{planner}: {gaps[least]:.1%} ({least}) to {gaps[most]:.1%} ({most}) above the "
-            "lower bound (docs/explanation/search.md)."
+            f"{planner}: {gaps[least]:.1%} ({least}){to} above the lower bound "
+            "(docs/explanation/search.md)."
         )
     for idle in sorted({row.idle_cores for row in rows if row.idle_cores}):
         networks = ", ".join(row.network for row in rows if row.idle_cores == idle)

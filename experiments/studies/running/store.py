@@ -206,6 +206,12 @@ class Store:
                 for key, inputs, outputs, finished, made_by in rows
             ]
 
+    def input_names(self) -> list[str]:
+        """The keys of all results' inputs, by which ``prune`` finds them."""
+        query = "SELECT DISTINCT each.key FROM results, json_each(inputs) AS each ORDER BY 1"
+        with self._errors():
+            return [key for (key,) in self._db.execute(query)]
+
     def prune(self, **inputs: Any) -> int:
         """Delete results whose inputs equal all those given; returns how many."""
         if not inputs:

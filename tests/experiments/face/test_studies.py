@@ -91,6 +91,7 @@ def test_what_does_not_fit_is_a_warning_at_the_callers_line() -> None:
     assert [Path(one.filename) for one in caught] == [Path(__file__)]
     assert str(caught[0].message).endswith("strict_memory=True in Python, makes this an error)")
     assert result.overflow is not None
+    assert f"another planner. {result.advice[0]}" in str(caught[0].message)
     assert result.warnings == (result.overflow, *result.advice)
     assert result.to_dict()["warnings"] == [*result.warnings]
     assert all(" frees " in said and said in str(caught[0].message) for said in result.advice)

@@ -45,3 +45,19 @@ def test_a_pipeline_has_a_lower_bound(capsys: pytest.CaptureFixture[str]) -> Non
     assert all(one["step_gap"] >= 0 for one in found)
     assert "any schedule of these stages" in found[0]["lower_bound_covers"]
     assert "lower bound" in said(capsys, "--micro-batches", "16")
+
+
+def test_each_kind_of_a_stage_has_its_row(capsys: pytest.CaptureFixture[str]) -> None:
+    """Replicas on A100 work all the time, those on H100 wait for them."""
+    asked = (
+        *("simulate", "gpt3-1.3b:layers=4", "--array", "mixed-a100-h100", "--micro-batch", "1"),
+        *("--set", "devices.0.count=8", "--set", "devices.1.count=8", "--batch", "24"),
+        *("--planner", "axes", "--stage-hw", "a100-80:4x2@1+h100-sxm:4x2@2"),
+    )
+    assert main(asked) == 0
+    table = capsys.readouterr().out.partition("bubble")[2]
+    rows = [
+        [cell.strip() for cell in line.split("│")] for line in table.splitlines() if " x " in line
+    ]
+    assert [row[3:5] for row in rows] == [["a100-80", "2 x 4"], ["h100-sxm", "2 x 4"]]
+    assert len({row[5] for row in rows}) == 2

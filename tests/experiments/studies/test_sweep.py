@@ -289,6 +289,8 @@ def test_the_command_writes_tables(
         "planner=owt",
     )
     assert pruned == "1 results deleted\n"
+    assert main(["results", "prune", "--store", str(store), "--where", "planer=owt"]) == 2
+    assert "no result has it; did you mean planner?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("vary", [["batch=64,128,256"], ["batch=64,128", "devices.0.count=1,2,4"]])

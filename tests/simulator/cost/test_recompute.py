@@ -134,6 +134,7 @@ def test_a_pass_without_gradients_computes_nothing_again() -> None:
     ("name", "mode", "words"),
     [
         ("lenet", "full", "--recompute full: network 'lenet' has no repeated blocks"),
+        ("gpt2", "13", "--recompute 13: network 'gpt2' has 12 blocks; take at most 12, or full"),
         ("lenet", "3", "has no repeated blocks; take another network, or stages:all"),
         ("resnet18", "selective", "network 'resnet18' has no attention"),
     ],
