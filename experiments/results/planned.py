@@ -127,7 +127,8 @@ def _stages(plan: Plan, pipeline: Pipeline, array: Array) -> Iterator[Table | st
     many, layers = pipeline.micro_batches, pipeline.layers(plan.nodes)
     yield ""
     size = plan.batch // many
-    yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {size} sample{'s' * (size > 1)}"
+    samples = f"{size} sample{'s' * (size > 1)}"
+    yield f"{pipeline.schedule}, {many} micro-batch{'es' * (many > 1)} of {samples}"
     several = len(array.group.kinds) > 1
     turns = ("micro-batches a round",) * any(place.turns for place in pipeline.places)
     heads = ("stage", "layers", *("kind",) * several, "devices", "replicas", *turns)

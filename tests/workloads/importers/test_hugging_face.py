@@ -171,7 +171,10 @@ def test_a_model_with_text_and_pictures_is_read_for_its_text(tmp_path: Path) -> 
         ({"model_type": "lama"}, "model_type = 'lama': did you mean llama?"),
         ({"model_type": None}, "model_type is missing"),
         ({"num_hidden_layers": "80"}, "layers: '80': must be a whole number"),
-        ({"num_hidden_layers": 1 << 40}, "num_hidden_layers: 1099511627776: must be a whole number from 1 to"),
+        (
+            {"num_hidden_layers": 1 << 40},
+            "num_hidden_layers: 1099511627776: must be a whole number from 1 to",
+        ),
         ({"hidden_size": None}, "hidden is missing"),
         ({"hidden_act": "xielu"}, "hidden_act: 'xielu': did you mean silu"),
         ({"attention_bias": 3}, "attention_bias: 3: must be true or false"),
