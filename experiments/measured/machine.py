@@ -79,6 +79,8 @@ OF_FRAMEWORK = (
 )
 """How frameworks begin, and the catalog's stack for them; the first one that fits counts."""
 OTHERS = "megatron-2025"
+LATER = 2024
+"""From this year on Megatron-LM is taken to be as in 2025, with Transformer Engine."""
 BRIDGE = "Megatron-Bridge "
 RACKS = ("GB200", "GB300")
 BLOCKING = "CUDA_LAUNCH_BLOCKING=1"
@@ -134,6 +136,8 @@ def stack_of(row: Row) -> tuple[str, tuple[str, ...]]:
     """The catalog's stack of a row, and what is assumed where its framework is not known."""
     if row.experts and row.framework.startswith(BRIDGE):
         return _recipe(row), ()
+    if row.framework.startswith("Megatron-LM") and (row.year or 0) >= LATER:
+        return "megatron-lm-2025", ()
     for begins, stack in OF_FRAMEWORK:
         if row.framework.startswith(begins):
             return stack, ()

@@ -85,7 +85,8 @@ def test_other_kinds_and_shapes_are_left_out() -> None:
 
 def test_stacks_by_framework() -> None:
     assert {stack for _, stack in OF_FRAMEWORK} <= set(catalog_names("stack"))
-    assert stack_of(small(framework="Megatron-LM")) == ("megatron-2021", ())
+    assert stack_of(small(framework="Megatron-LM", year=2022)) == ("megatron-2021", ())
+    assert stack_of(small(framework="Megatron-LM", year=2024)) == ("megatron-lm-2025", ())
     assert stack_of(small(framework="Megatron-LM 0.14+ TE2.11")) == ("megatron-lm-2025", ())
     assert stack_of(small(framework="Whatever"))[1] == ("stack megatron-2025",)
 
