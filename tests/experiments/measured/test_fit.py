@@ -28,7 +28,7 @@ def test_a_share_is_found_again(share: float) -> None:
 def test_stacks_share_a_chip() -> None:
     """One stack reaches half as much again: its factor is above one, drawn towards it."""
     fast = [made(0.6, id=f"f{i}") for i in range(4)]
-    slow = [made(0.4, id=f"s{i}", framework="Megatron-LM") for i in range(4)]
+    slow = [made(0.4, id=f"s{i}", framework="Megatron-LM", year=2022) for i in range(4)]
     constants = fitted([*fast, *slow])
     assert 0.4 < constants.shares["H100", "bf16"] < 0.6
     assert constants.stacks["megatron-2021", "H100"] < 1.0 < constants.stacks["nemo-2024", "H100"]
