@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.fits.estimated import run_estimated, told
-from experiments.studies.options import MODEL_OPTIONS, Axis, parse_axes
+from experiments.studies.options import MODEL_OPTIONS, Axis, check_axes, parse_axes
 from experiments.studies.step_numbers import MEASURES, check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
 from hardware import format_quantity
@@ -95,12 +95,13 @@ class SweepResult(Result):
 
 def grid_of(study: Study, varied: Vary) -> Grid:
     """What is varied, in networks, planners and conditions; raises UsageError."""
-    asked = study.conditions
+    asked, axes = study.conditions, axes_of(varied)
+    check_axes(study.planners, [axis.key for axis in axes])
     return Grid(
         study.networks,
         study.planners,
         asked.given,
-        axes_of(varied),
+        axes,
         asked.changes,
         asked.batch,
         asked.objective,
@@ -176,11 +177,12 @@ def records(table: pandas.DataFrame) -> list[dict[str, Any]]:
 
 def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     axes = [axis.title for axis in grid.axes]
-    common = [
-        key for key in ("array", "execution") if key not in axes and cases[key].nunique() == 1
-    ]
-    apart = [] if {"execution"} & {*axes, *common} else ["execution"]
-    columns = ["network", "planner", *axes, *apart, "iteration_s", "speedup"]
+    always, executions = _executions(cases["execution"], axes)
+    cases = cases.assign(execution=executions) if "execution" not in axes else cases
+    common = [key for key in ("network", "array") if key not in axes and cases[key].nunique() == 1]
+    own = [key for key in ("network",) if key not in common]
+    apart = ["execution"] if "execution" not in axes and any(executions) else []
+    columns = [*own, "planner", *axes, *apart, "iteration_s", "speedup"]
     columns += [column for column in MEASURES.values() if column in cases]
     units = {axis.title: axis for axis in grid.axes if axis.unit}
     written = {
@@ -198,8 +200,19 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
         {units[key].key if key in units else key: shown(key, value) for key, value in row}
         for row in (zip(columns, row, strict=True) for row in cases[columns].to_numpy().tolist())
     ]
-    words = [str(cases[key].iloc[0]) for key in common]
+    words = [*(str(cases[key].iloc[0]) for key in common), *always]
     return table(", ".join([*words, f"{len(cases)} case{'s' * (len(cases) > 1)}"]), rows)
+
+
+def _executions(texts: Iterable[str], axes: Sequence[str]) -> tuple[list[str], list[str]]:
+    """How all cases are executed, and what else each one is; without what is varied."""
+    if "execution" in axes:
+        return [], []
+    parts = [str(text).split(", ") for text in texts]
+    always = [part for part in parts[0] if all(part in own for own in parts)]
+    told = [*always, *(key.replace("_", "-") for key in axes)]
+    others = [[part for part in own if not part.startswith(tuple(told))] for own in parts]
+    return always, [", ".join(own) for own in others]
 
 
 def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:

@@ -12,6 +12,7 @@ from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.comparison import NONE_LEFT, named, refuse_twins
 from experiments.studies.options import (
+    AXIS_OPTIONS,
     INPUTS,
     MODEL_OPTIONS,
     MOST_POINTS,
@@ -28,7 +29,8 @@ from experiments.studies.step_numbers import throughput
 from experiments.studies.unread import changed as changed_unread
 from experiments.studies.unread import warnings
 from hardware import Array, SpecError
-from planners import OBJECTIVES, Planner
+from planners import OBJECTIVES, Planner, load_planner
+from planners.registry import reads_axes
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import Network
 
@@ -115,8 +117,12 @@ def unread(
 
 
 def all_unread(grid: Grid) -> list[str]:
-    """Those sentences, each once."""
-    return list(dict.fromkeys(one for said in unread(grid).values() for one in said))
+    """Those sentences, each once, and which planners read nothing of what is varied."""
+    found = dict.fromkeys(one for said in unread(grid).values() for one in said)
+    planners = {BASELINE: BASELINE} | named(grid.planners)
+    blind = [name for name, one in planners.items() if not reads_axes(load_planner(one))]
+    keys = [axis.key for axis in grid.axes if axis.key in AXIS_OPTIONS]
+    return [*found, *(f"{key} is not read by: {', '.join(blind)}" for key in keys if blind)]
 
 
 def _names(grid: Grid, point: tuple[Value, ...]) -> tuple[str, ...]:

@@ -422,3 +422,34 @@ def test_the_table_has_units_people_use_and_a_file_numbers(
         31.62e9,
         1e12,
     ]
+
+
+def test_what_all_cases_share_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The network, the array and the execution above the table, and none of it in a row."""
+    asked = (
+        *("sweep", "--networks", "gpt2:layers=2:seq=64", "--array", "h100-cluster"),
+        *("--set", "nodes=1", "--batch", "16", "--vary", "micro_batch=1,2", "--parallel", "dp=8"),
+    )
+    told = cli(capsys, *asked)
+    title, head, *_ = told.splitlines()
+    assert title.startswith(
+        "gpt2:layers=2:seq=64, attention fused, h100-cluster, nodes=1, deployed"
+    )
+    assert "network" not in told.splitlines()[2]
+    rows = [line.split("│")[1:5] for line in told.splitlines() if line.startswith("│")]
+    cells = [[cell.strip() for cell in row] for row in rows]
+    assert {row[0]: row[2] for row in cells} == {
+        "data_parallel": "",
+        "owt": "",
+        "hypar": "",
+        "accpar": "",
+        "axes": "dp=8",
+    }
+    assert "micro_batch is not read by: data_parallel, owt, hypar, accpar" in told
+    assert head.startswith("┏")
+
+
+def test_micro_batches_that_no_planner_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["sweep", "--networks", "lenet", "--planners", "owt", "--vary", "micro_batch=1,2"]
+    assert main(asked) == 2
+    assert "belongs to named axes" in capsys.readouterr().err
