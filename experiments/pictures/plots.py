@@ -27,8 +27,10 @@ from experiments.pictures.figures import (
     titled,
     wrapped,
 )
+from experiments.pictures.gantt import time_unit
 from experiments.pictures.palette import SERIES
 from experiments.studies.speedups import BASELINE
+from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
     import pandas
@@ -81,8 +83,6 @@ def plot_levels(array: str, sweep: list[Level]) -> Figure:
 
 
 COLUMNS, MOST_TICKS = 3, 6
-SHOWN = {"speedup": "speedup over data parallelism", "iteration_s": "step time [s]"}
-"""Columns of the table that are drawn, with the names of their axes."""
 MOST_NUMBERS = 12
 """Cells a side of a heat map that has its numbers in them."""
 DARK = 0.55
@@ -124,16 +124,24 @@ LEAST_WIDTH = 5.0
 LONGEST_NAME = 80
 
 
-def _shown(table: pandas.DataFrame) -> dict[str, str]:
-    """Of SHOWN what says something: no speedup where data parallelism stands alone."""
-    alone = set(table["planner"]) == {BASELINE} or table["speedup"].isna().all()
-    return {key: name for key, name in SHOWN.items() if not (alone and key == "speedup")}
+def _shown(table: pandas.DataFrame) -> tuple[pandas.DataFrame, dict[str, str]]:
+    """What is drawn, times in the unit in which they read best, and how its axes are called.
+
+    No speedup where data parallelism stands alone or does not fit in memory.
+    """
+    unit, each_ps = time_unit(int(table["iteration_s"].max() * PICOSECONDS))
+    speedup = table["speedup"].where(table["baseline_fits"])
+    drawn = table.assign(speedup=speedup, iteration_s=table["iteration_s"] * PICOSECONDS / each_ps)
+    names = {"speedup": "speedup over data parallelism", "iteration_s": f"step time [{unit}]"}
+    if set(table["planner"]) == {BASELINE} or speedup.isna().all():
+        del names["speedup"]
+    return drawn, names
 
 
 def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crossover]) -> Figure:
     networks = list(dict.fromkeys(table["network"]))
     colour = colours(list(dict.fromkeys(table["planner"])))
-    across, shown = min(len(networks), COLUMNS), _shown(table)
+    across, (drawn, shown) = min(len(networks), COLUMNS), _shown(table)
     rows, deep = -(-len(networks) // across), len(shown)
     size = max(1.2 + 3.6 * across, LEAST_WIDTH), 1.1 + 2.3 * deep * rows
     figure, every = panels(*size, deep * rows, across)
@@ -141,7 +149,7 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
         panel.set_visible(False)
     for place, network in enumerate(networks):
         first = deep * across * (place // across) + place % across
-        own = table[table["network"] == network]
+        own = drawn[drawn["network"] == network]
         for number, (column, label) in enumerate(shown.items()):
             panel = every[first + number * across]
             panel.set_visible(True)
@@ -150,7 +158,7 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
             panel.tick_params(axis="x", which="both", labelbottom=number == deep - 1)
         upper, lower = every[first], every[first + (deep - 1) * across]
         for cross in crossed:
-            if cross.network == network:
+            if cross.network == network and "speedup" in shown:
                 upper.plot(cross.value, cross.speedup, "kx", ms=7)
         name = wrapped(plain(shortened(network, LONGEST_NAME)), size[0] / across - MARGINS, 9)
         upper.set_title(name, fontsize=9)
@@ -193,17 +201,17 @@ def _curves(
 def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> Figure:
     """A map for each network and planner, one colour scale for all of a column of the table."""
     pairs = list(dict.fromkeys(zip(table["network"], table["planner"], strict=True)))
-    kinds, wide = _shown(table), min(len(pairs), COLUMNS)
+    (told, kinds), wide = _shown(table), min(len(pairs), COLUMNS)
     deep = -(-len(pairs) // wide)
     size = max(1.2 + 3.6 * wide, LEAST_WIDTH), 1.1 + 2.9 * deep * len(kinds)
     figure, every = panels(*size, deep * len(kinds), wide)
     for number, (column, label) in enumerate(kinds.items()):
         block = every[number * deep * wide :][: deep * wide]
-        norm = _norm(column, table[column])
+        norm = _norm(column, told[column])
         for panel in block[len(pairs) :]:
             panel.set_visible(False)
         for (network, planner), panel in zip(pairs, block, strict=False):
-            own = table[(table["network"] == network) & (table["planner"] == planner)]
+            own = told[(told["network"] == network) & (told["planner"] == planner)]
             values = own.pivot(index=up.title, columns=across.title, values=column)
             drawn = values.reindex(index=_order(up), columns=_order(across)).to_numpy()
             panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")

@@ -179,6 +179,7 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     axes = [axis.title for axis in grid.axes]
     always, executions = _executions(cases["execution"], axes)
     cases = cases.assign(execution=executions) if "execution" not in axes else cases
+    cases = cases.assign(speedup=cases["speedup"].where(cases["baseline_fits"]))
     common = [key for key in ("network", "array") if key not in axes and cases[key].nunique() == 1]
     own = [key for key in ("network",) if key not in common]
     apart = ["execution"] if "execution" not in axes and any(executions) else []

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from experiments.output import UsageError
-from experiments.pictures.plots import SHOWN, check_drawable, plot_sweep
+from experiments.pictures.plots import check_drawable, plot_sweep
 from experiments.studies.options import Axis, parse_vary
 from experiments.studies.sweep import Crossover, Grid
 from workloads import load_network
@@ -33,6 +33,7 @@ def table(grid: Grid) -> pandas.DataFrame:
                 }
                 row = {"network": network.name, "planner": planner, "speedup": 1.0 + len(rows)}
                 row |= {"array": "an-array", "batch": 512, "execution": "published"}
+                row["baseline_fits"] = True
                 rows.append({**row, "iteration_s": 0.5 / (1 + len(rows)), **varied})
     return pandas.DataFrame(rows)
 
@@ -57,11 +58,25 @@ def test_a_panel_a_network_and_a_line_a_planner() -> None:
             assert along(line, "y") == [1.0 + offset + i + 4 * n for n in range(4)]
         assert panel.get_xscale() == panel.get_yscale() == "log"
         below = every[2 + offset // 2]
-        assert [along(line, "y") for line in below.lines] == [
-            [0.5 / speedup for speedup in along(line, "y")] for line in panel.lines
-        ]
+        for lower, line in zip(below.lines, panel.lines, strict=True):
+            milliseconds = [500 / speedup for speedup in along(line, "y")]
+            assert along(lower, "y") == pytest.approx(milliseconds)
         assert below.get_xlabel() == "network.bandwidth [bit/s]"
-        assert [panel.get_ylabel(), below.get_ylabel()] == list(SHOWN.values())
+        assert panel.get_ylabel() == "speedup over data parallelism"
+        assert below.get_ylabel() == "step time [ms]"
+
+
+def test_where_data_parallelism_does_not_fit_there_is_no_speedup() -> None:
+    rows = table(GRID)
+    rows["baseline_fits"] = rows["network"] == "alexnet"
+    first, second = shown(plot_sweep(GRID, rows, []).axes)
+    assert np.isnan(along(first.lines[0], "y")).all()
+    assert not np.isnan(along(second.lines[0], "y")).any()
+    rows["baseline_fits"] = False
+    cross = Crossover("alexnet", "owt", "accpar", 5e10, 3.0)
+    panels = plot_sweep(GRID, rows, [cross]).axes
+    assert {panel.get_ylabel() for panel in panels} == {"step time [ms]"}
+    assert all(len(panel.lines) == 2 for panel in panels)
 
 
 def test_crossovers_are_marked_in_their_networks_panel() -> None:
@@ -104,15 +119,15 @@ def test_two_varied_values_make_maps(second: Axis) -> None:
     panels = shown(plot_sweep(grid, rows, []).axes)
     assert [panel.get_title() for panel in panels] == [
         f"{network}, {planner}"
-        for _ in SHOWN
+        for _ in range(2)
         for network in ("lenet", "alexnet")
         for planner in ("owt", "accpar")
     ]
     own = rows[(rows["network"] == "lenet") & (rows["planner"] == "accpar")]
-    for panel, column in zip((panels[1], panels[5]), SHOWN, strict=True):
+    for panel, column, unit in ((panels[1], "speedup", 1.0), (panels[5], "iteration_s", 1e-3)):
         heights = own[column].to_numpy().reshape(3, -1).T  # batches across, the other one up
         (image,) = panel.images
-        assert np.array_equal(np.asarray(image.get_array()), heights)
+        assert np.asarray(image.get_array()) == pytest.approx(heights / unit)
     assert panels[1].get_xlabel() == "batch"
     assert [label.get_text() for label in panels[1].get_xticklabels()] == ["64", "128", "256"]
 
