@@ -119,8 +119,9 @@ def unread(
 def all_unread(grid: Grid) -> list[str]:
     """Those sentences, each once, and which planners read nothing of what is varied."""
     found = dict.fromkeys(one for said in unread(grid).values() for one in said)
-    planners = {BASELINE: BASELINE} | named(grid.planners)
-    blind = [name for name, one in planners.items() if not reads_axes(load_planner(one))]
+    blind = [
+        name for name, one in named(grid.planners).items() if not reads_axes(load_planner(one))
+    ]
     keys = [axis.key for axis in grid.axes if axis.key in AXIS_OPTIONS]
     return [*found, *(f"{key} is not read by: {', '.join(blind)}" for key in keys if blind)]
 
