@@ -293,15 +293,26 @@ def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
             f"Within their error bands, of measured steps of other sources alone: {share:.0%} of "
             f"{banded} rows; {INSIDE:.0%} are to be."
         )
+    ran = counted(study.outcomes)
+    if full := [one.row.id for one in ran if not one.fits]:
+        said.append(
+            f"{len(full)} of {len(ran)} steps were run, although their tensors alone are predicted "
+            f"not to fit: {_some(full)}"
+        )
     without = (one for one in study.outcomes if one.left_out is not None)
     for why, left_out in grouped(without, lambda one: one.left_out).items():
-        ids, more = ", ".join(one.row.id for one in left_out[:FEW]), len(left_out) - FEW
-        said.append(f"Left out, {why}: {ids}" + (f" and {more} more." if more > 0 else "."))
-    assumed = Counter(word for one in counted(study.outcomes) for word in one.assumed)
+        said.append(f"Left out, {why}: {_some([one.row.id for one in left_out])}")
+    assumed = Counter(word for one in ran for word in one.assumed)
     if assumed:
         named = ", ".join(f"{word} ({many})" for word, many in assumed.most_common(8))
         said.append(f"Taken where rows do not say: {named}.")
     return tuple(said)
+
+
+def _some(ids: Sequence[str]) -> str:
+    """FEW of them by name, the others by their number; a sentence's end."""
+    more = len(ids) - FEW
+    return ", ".join(ids[:FEW]) + (f" and {more} more." if more > 0 else ".")
 
 
 def within_bands(outcomes: Sequence[Outcome]) -> tuple[int, float]:

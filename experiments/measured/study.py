@@ -40,6 +40,7 @@ class Outcome:
 
     ``left_out`` is why it is in no statistic (None: it is in). ``assumed`` is what the row
     does not state and the prediction takes. ``controls`` are those of the same row, in seconds.
+    ``fits`` is whether the predicted memory is within that of every device.
     """
 
     row: Row
@@ -48,6 +49,7 @@ class Outcome:
     left_out: str | None
     assumed: tuple[str, ...] = ()
     controls: Mapping[str, float] = field(default_factory=dict)
+    fits: bool = True
 
     @property
     def error(self) -> float:
@@ -75,6 +77,7 @@ class Outcome:
             "measured_s": self.row.step_s,
             "predicted_s": self.predicted_s,
             "memory_gib": self.memory_gib,
+            "fits": self.fits,
             "left_out": self.left_out,
             "measured_memory_gib": self.row.mem_gib,
             "source": self.row.source,
@@ -278,6 +281,7 @@ def _outcome(ran: Ran, shares: Work) -> Outcome:
         None if row.step_s else "its step is not stated",
         ran.of.split.assumed,
         controls(work_of(ran.of), shares),
+        not outputs["cores_over_memory"],
     )
 
 

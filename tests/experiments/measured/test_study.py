@@ -335,3 +335,14 @@ def test_nothing_to_draw() -> None:
     with pytest.raises(UsageError, match="no row can be compared"):
         plot(study.outcomes)
     assert sections(study)[0].data["rows"][0]["predicted_s"] is None
+
+
+def test_steps_that_ran_but_are_predicted_not_to_fit() -> None:
+    """Adam's numbers for 6e8 weights are 10 GB; for 1e10 they are 180 GB, of 80."""
+    large = {"hidden": 8192, "ffn": 28672, "heads": 64}
+    rows = [small(id="fits", tp=1, dp=8), small(id="full", tp=1, dp=8, layers=12, **large)]
+    study = predicted(rows, rows, Runner())
+    assert [one.fits for one in study.outcomes] == [True, False]
+    told = next(words for one in sections(study) for words in one.said if "were run" in words)
+    assert told.startswith("1 of 2 steps were run, although")
+    assert told.endswith("predicted not to fit: full.")
