@@ -343,6 +343,6 @@ def test_steps_that_ran_but_are_predicted_not_to_fit() -> None:
     rows = [small(id="fits", tp=1, dp=8), small(id="full", tp=1, dp=8, layers=12, **large)]
     study = predicted(rows, rows, Runner())
     assert [one.fits for one in study.outcomes] == [True, False]
-    told = next(words for one in sections(study) for words in one.said if "were run" in words)
+    told = next(words for one in sections(study) for words in one.messages if "were run" in words)
     assert told.startswith("1 of 2 steps were run, although")
     assert told.endswith("predicted not to fit: full.")
