@@ -21,6 +21,7 @@ Unit = Literal["board", "chip", "core"]
 Model = Literal["published", "deployed"]
 """An execution model, by name (``simulator.Execution``)."""
 Attention = Literal["fused", "unfused", "eager"]
+FP4_BYTES = 0.5
 Dispatcher = Literal["alltoall", "once"]
 """How tokens go to experts: a copy to each, or one to each rank (or domain) that has any."""
 
@@ -40,7 +41,8 @@ class Stack:
     arrive ("arrival"). With ``early_stop`` what is computed again ends with what backward needs.
     With ``tensor_waits`` a layer's gradient of weights waits until the errors of its input are
     summed (tensor parallelism), which goes on beside it elsewhere. ``memory_reserve`` is the share
-    of HBM that steps have not. Attention of numbers of four bytes is ``attention_wide``. With
+    of HBM that steps have not. Attention of numbers of four bytes is ``attention_wide``, and where
+    products are in fp4 ``hidden_tensor_fp4`` is hidden. With
     ``sum_kernels`` gradients of biases and norms are sums by kernels of their own.
     None: what is usual.
     """
@@ -52,6 +54,7 @@ class Stack:
     overlap: bool | None = None
     bucket_bytes: Annotated[Bytes | None, Field(alias="bucket")] = None
     hidden_tensor: Annotated[float, number(0, 1)] = 0.0
+    hidden_tensor_fp4: Annotated[float, number(0, 1)] | None = None
     collectives: Share = 1.0
     early_stop: bool = False
     update_order: Literal["layers", "arrival"] = "layers"
@@ -251,6 +254,15 @@ class Array:
             return None
         wide = self.group.arithmetic.activation_bytes == 4
         return (self.stack.attention_wide if wide else None) or self.stack.attention
+
+    @property
+    def hidden_tensor(self) -> float:
+        """Which part of what layers exchange its software hides, of products in its format."""
+        if self.stack is None:
+            return 0.0
+        own, usual = self.stack.hidden_tensor_fp4, self.stack.hidden_tensor
+        narrow = any(device.product_bytes == FP4_BYTES for device, _ in self.group.kinds)
+        return own if narrow and own is not None else usual
 
     @property
     def sum_kernels(self) -> bool:

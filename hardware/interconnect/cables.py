@@ -101,8 +101,12 @@ class Cables(Fabric):
         return tally(links, np.repeat(flows, counts), len(self.bandwidth))
 
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: D102
+        return self._hop_s * self.hops(sources, targets)
+
+    def hops(self, sources: Ints, targets: Ints) -> Floats:
+        """How many cables each message crosses."""
         pairs = zip(sources % self.size, targets % self.size, strict=True)
-        return self._hop_s * np.array([float(len(self._ways[int(a), int(b)])) for a, b in pairs])
+        return np.array([float(len(self._ways[int(a), int(b)])) for a, b in pairs])
 
     def names(self) -> list[str]:  # noqa: D102
         seen = Counter[Cable]()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware import Wires
+from hardware.interconnect.cables import Cables
 from hardware.interconnect.torus import Grid
 from simulator.collectives.symmetry import summed
 from simulator.engine.jobs import Floats, Ints, Load
@@ -47,13 +48,13 @@ def flows_of(wires: Wires, sources: Ints, targets: Ints) -> Floats:
 def farthest(wires: Wires, sources: Ints, targets: Ints) -> Ends:
     """A few of some messages between cores, of which one has the longest latency of all.
 
-    On a grid those with the most hops have it; elsewhere it depends on the
+    On a grid and on cables those with the most hops have it; elsewhere it depends on the
     kind of device that sends.
     """
     found = [np.zeros(0, dtype=np.int64)]
     for subnet, chosen in wires.by_subnet(sources, targets):
         a, b = sources[chosen], targets[chosen]
-        if isinstance(subnet.fabric, Grid):
+        if isinstance(subnet.fabric, Grid | Cables):
             hops = subnet.fabric.hops(subnet.node[a], subnet.node[b])
             found.append(chosen[[int(hops.argmax())]])
         else:

@@ -189,12 +189,22 @@ def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iter
         copy_s = 1 / groups.size / tier.copy_bytes_per_s
     last = len(made) - 1
     yield algorithm, tuple(Timed(*one, 0.0, copy_s * (i == last)) for i, one in enumerate(made)), ""
-    kind = "ring" if algorithm.name in RINGS else "direct" if collective == "all-to-all" else ""
+    sends = collective == "all-to-all" or algorithm.name == "binomial"
+    kind = "ring" if algorithm.name in RINGS else "direct" if sends else ""
     for by in tier.protocols if tier else ():
         if by.algorithm == kind:
-            ((phase, each_s, _),) = made
-            slower = replace(phase, share=phase.share / by.share, moved=phase.moved * by.share)
-            yield algorithm, (Timed(slower, each_s, by.step_s, by.start_s, copy_s),), by.name
+            slower = [
+                replace(phase, share=phase.share / by.share, moved=phase.moved * by.share)
+                for phase, _, _ in made
+            ]
+            yield (
+                algorithm,
+                tuple(
+                    Timed(phase, each_s, by.step_s, by.start_s * (i == 0), copy_s * (i == last))
+                    for i, (phase, (_, each_s, _)) in enumerate(zip(slower, made, strict=True))
+                ),
+                by.name,
+            )
 
 
 WITHOUT_TREES = ("reduce-scatter", "all-gather")

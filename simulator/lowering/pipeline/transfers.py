@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -374,7 +375,23 @@ def _sent(wires: Wires, all_: Sequence[Messages], size: float) -> Carried:
     far = farthest(wires, found.sources, found.targets)
     latency_s = wires.message_latency_s(*far)
     job = Job("send", Load(links, flows[links]), largest * size, latency_s)
+    job = _by_protocols(wires, found, job)
     return Carried((job,), float(found.shares.sum()) * size, job.alone_ps(wires.bandwidth))
+
+
+def _by_protocols(wires: Wires, sent: Messages, job: Job) -> Job:
+    """Messages as large ones go, or by what their tier has for direct ones, where that is sooner.
+
+    A send is what all-to-all is made of: NCCL has the same protocols for both.
+    """
+    tiers = {subnet.tier for subnet, _ in wires.by_subnet(sent.sources, sent.targets)}
+    (tier, *others) = tiers
+    ways = [
+        replace(job, flow_bytes=job.flow_bytes / by.share, latency_s=by.start_s + by.step_s)
+        for by in (tier.protocols if tier and not others else ())
+        if by.algorithm == "direct"
+    ]
+    return min([job, *ways], key=lambda one: one.alone_ps(wires.bandwidth))
 
 
 def _gathered(wires: Wires, of: Together, size: float, algorithm: str) -> Carried:

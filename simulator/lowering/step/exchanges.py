@@ -280,7 +280,7 @@ class ExchangesOnWires(Rules):
         stack = self.array.stack
         if stack is None or not (phase.ahead or phase is Phase.BACKWARD):
             return 1.0
-        return 1 - (stack.hidden_experts if self._choices(nodes) else stack.hidden_tensor)
+        return 1 - (stack.hidden_experts if self._choices(nodes) else self.array.hidden_tensor)
 
     def _choices(self, nodes: Sequence[int]) -> float:
         """To how many experts each token goes between two nodes; 0 where none goes to any."""

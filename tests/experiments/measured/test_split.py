@@ -38,6 +38,7 @@ def test_a_row_that_states_all_assumes_nothing() -> None:
         ({"pp": 2, "dp": 2, "layers": 17, "overlap": "pp"}, "vp 3"),
         ({"pp": 2, "dp": 2, "layers": 14, "overlap": "pp"}, "vp 7"),
         ({"pp": 2, "dp": 2, "layers": 2, "overlap": "pp"}, "vp 1"),
+        ({"pp": 4, "dp": 1, "layers": 14, "overlap": "pp"}, "vp 4"),
         ({"recompute": ""}, "recompute none"),
         ({"recompute": "", "hw": "TPUv4"}, "recompute 2 blocks of each stage"),
         ({"recompute": "custom"}, "recompute 2 blocks of each stage"),

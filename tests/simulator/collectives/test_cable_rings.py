@@ -197,3 +197,19 @@ def test_parts_of_several_meshes_stand_side_by_side() -> None:
     rows = np.arange(12).reshape(3, 4)
     alone = offer(wires, "all-reduce", rows[:1], 1e9, "cable-rings").alone_ps
     assert offer(wires, "all-reduce", rows, 1e9, "cable-rings").alone_ps == alone
+
+
+def test_messages_take_a_latency_a_cable() -> None:
+    """A chain of four: the ends are three cables apart, as on a mesh of one row."""
+    chain = ((0, 1), (1, 2), (2, 3))
+    tiers = (Tier("cables", 4, 1e9, 1e-3, cables=chain), Tier("switch", 0, 1e8, rails=0))
+    device = Device("d", 1, 1, 1e12, 1e9, 1e9, 1e9)
+    topology = Topology(TIERS, joins="chips", levels=tiers)
+    where = Wires(Array("a", "", Group(((device, 4),)), topology=topology))
+    for collective, algorithm, cables in (
+        ("all-to-all", "direct", 3),
+        ("all-gather", "ring", 3 * 3),  # in each step the last sends to the first
+        ("broadcast", "binomial", 2 + 1),
+    ):
+        _, jobs = chosen(where, collective, np.arange(4), 8.0, algorithm)
+        assert run_alone(where, jobs)[0] == pytest.approx(cables * 1e-3, rel=1e-3)

@@ -37,6 +37,7 @@ def seconds(where: Wires, collective: str, size: float, n: int = 8) -> tuple[str
         ("all-reduce", 8e6, "direct", 100e-6 + 14 * 1e6 / 1e9),
         ("all-to-all", 80, "direct P2P", 6e-6 + 2e-6 + 7 * 10 / 0.1e9),
         ("all-to-all", 8e6, "direct", 50e-6 + 7e6 / 1e9),
+        ("broadcast", 80, "binomial P2P", 6e-6 + 3 * 2e-6 + 3 * 80 / 0.1e9),
     ],
 )
 def test_the_cheapest_protocol_by_hand(

@@ -65,6 +65,27 @@ def test_weights_are_gathered_in_full() -> None:
     assert took(1.0) == took(0.0)
 
 
+def test_products_in_fp4_have_a_share_of_their_own() -> None:
+    """Where the stack has none for fp4 it is that of all formats."""
+    stack = Stack("s", hidden_tensor=0.5, hidden_tensor_fp4=0.0)
+    for precision, said, hidden in (("fp4", stack, 0.0), ("fp8", stack, 0.5)):
+        array = load_array("gb200-cluster", [f"precision={precision}"])
+        assert replace(array, stack=said).hidden_tensor == hidden
+        assert replace(array, stack=Stack("s", hidden_tensor=0.25)).hidden_tensor == 0.25
+    took = [exchanged_ps(precision, stack) for precision in ("fp4", "fp8")]
+    assert took[0] > 1.5 * took[1]
+
+
+def exchanged_ps(precision: str, stack: Stack) -> int:
+    """What tensor parallelism between two GB200 takes of a step."""
+    said = [f"precision={precision}", "nodes=1", "devices.0.count=2"]
+    array = replace(load_array("gb200-cluster", said), stack=stack)
+    network = load_network("gpt2:layers=1")
+    plan = planned_by_axes(network, ALONE.planned(array), 64, Axes(tp=2))
+    spent = spent_ps(simulate(network, plan, array, ALONE))
+    return sum(ps for (kind, _), ps in spent.items() if kind in ("partial sums", "boundary"))
+
+
 def test_bytes_count_all_the_same() -> None:
     whole, hidden = step(0.0), step(0.75)
     counted = [

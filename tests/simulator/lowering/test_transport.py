@@ -5,9 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hardware import Wires, load_array
-from planners import load_planner
+from experiments.studies.case import Case, plan_of
+from hardware import Wires, load_array, wires_of
+from planners import AXES, Axes, Staging, load_planner
 from simulator import DEPLOYED, program_of
+from simulator.collectives.choice import offer
+from simulator.collectives.groups import Rows
 from simulator.engine.jobs import Job
 from simulator.lowering.step import exchanges
 from simulator.lowering.step.exchanges import carried
@@ -100,3 +103,21 @@ def test_equal_requests_are_carried_once() -> None:
     found = requests(*CASES[0])
     jobs = [jobs for request, _, jobs in found if request.collective != "swap"]
     assert len({id(one) for one in jobs}) < len(jobs)
+
+
+@pytest.mark.parametrize("seq", [16, 64, 1024])
+def test_a_send_inside_a_node_is_half_of_what_two_swap(seq: int) -> None:
+    """By the same protocols: an all-to-all of two sends half of its tensor each way."""
+    array = load_array("a100-cluster", ["nodes=1", "devices.0.count=2"])
+    network = load_network(f"gpt2:layers=2:seq={seq}")
+    staging = Staging(parallel=Axes.parse("pp=2,dp=1"), micro_batch=1)
+    execution = replace(DEPLOYED, staging=staging)
+    case = Case(network, AXES, array, 4, execution=execution)
+    program = program_of(network, plan_of(case), array, execution)
+    tasks = (task for worker in program.workers for task in worker.template)
+    (send, *_) = [one.operation for one in tasks if one.operation.kind == "send"]
+    assert send.bytes == 2 * 768 * seq
+    swapped = offer(wires_of(array), "all-to-all", Rows(np.array([[0, 1]])), 2 * send.bytes)
+    took = sum(job.alone_ps(wires_of(array).bandwidth) for job in send.jobs)
+    own_piece_ps = 1e12 * send.bytes / 480e9  # which an all-to-all copies besides
+    assert took + own_piece_ps == pytest.approx(swapped.alone_ps, rel=1e-6)
