@@ -11,7 +11,7 @@ import numpy as np
 from experiments.pictures.lanes import BOARD, Site, labels, sites
 from hardware import Device, Wires
 from simulator import Timeline
-from simulator.analysis.exposed_communication import covered_ps
+from simulator.analysis.intervals import covered_ps
 from simulator.engine.jobs import Ints
 
 DIGITS = 6

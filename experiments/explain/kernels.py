@@ -10,7 +10,7 @@ from typing import NamedTuple
 from experiments.terms import collective
 from planners.order import Kind
 from simulator import PICOSECONDS, Operation, Program, Timeline
-from simulator.analysis.exposed_communication import covered_ps
+from simulator.analysis.intervals import covered_ps
 from simulator.analysis.worker_records import doings
 from simulator.cost.operators import WORK
 from simulator.engine.jobs import ints

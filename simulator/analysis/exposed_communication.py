@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
-from simulator.analysis.worker_records import doings
-from simulator.engine.jobs import Ints
+from simulator.analysis.stalls import core_steps
 from simulator.engine.timeline import Timeline
-
-Interval = tuple[int, int]
-"""Start and end in picoseconds."""
 
 
 class Shares(NamedTuple):
@@ -26,8 +20,8 @@ class Shares(NamedTuple):
 class CoreTime(NamedTuple):
     """What each core of a worker does over the step, in picoseconds; ``cores`` do the same.
 
-    ``exposed`` is the time in which it computes nothing while an exchange
-    that it takes part in is under way.
+    ``exposed`` is the time in which it computes nothing while an exchange that it waits for,
+    or one of its own but a send, is under way (``stalls.Wait``).
     """
 
     computing: int
@@ -38,8 +32,8 @@ class CoreTime(NamedTuple):
 def shares(timeline: Timeline) -> Shares:
     """Computing, communicating and waiting, averaged over all cores.
 
-    Communicating is only what is exposed: an exchange is under way and the
-    core does not compute. What is left is waiting for others.
+    Communicating is only what is exposed: the core computes nothing, and what it waits for is
+    under way. What is left is waiting for others.
     """
     whole = timeline.makespan_ps * timeline.cores
     if not whole:
@@ -52,29 +46,6 @@ def shares(timeline: Timeline) -> Shares:
 
 def core_times(timeline: Timeline) -> Iterator[CoreTime]:
     """One entry for each worker, in the program's order."""
-    starts, ends = timeline.times
-    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
-        both = np.concatenate([mine.computed, mine.joined])
-        busy = covered_ps(starts[mine.computed], ends[mine.computed])
-        yield CoreTime(busy, covered_ps(starts[both], ends[both]) - busy, worker.cores)
-
-
-def covered_ps(starts: Ints, ends: Ints) -> int:
-    """Picoseconds in the union of intervals."""
-    if not len(starts):
-        return 0
-    order = np.argsort(starts, kind="stable")
-    reached = np.maximum.accumulate(ends[order])
-    begins = np.maximum(starts[order], np.concatenate([starts[order][:1], reached[:-1]]))
-    return int(np.maximum(reached - begins, 0).sum())
-
-
-def merged(intervals: Sequence[Interval]) -> list[Interval]:
-    """The union of intervals, as disjoint ones in order."""
-    union: list[Interval] = []
-    for start, end in sorted(intervals):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(union[-1][1], end))
-        else:
-            union.append((start, end))
-    return union
+    for step in core_steps(timeline):
+        computing = sum(took for _, took in step.computed)
+        yield CoreTime(computing, sum(wait.exposed for wait in step.waits), step.cores)

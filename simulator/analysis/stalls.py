@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planners.order import Kind
-from simulator.analysis.exposed_communication import Interval, merged
+from simulator.analysis.intervals import Interval, merged
 from simulator.analysis.worker_records import Doings, doings
 from simulator.engine.jobs import Ints, ints
 from simulator.engine.operations import Operation, Worker

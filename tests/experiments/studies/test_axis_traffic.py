@@ -24,7 +24,7 @@ def exposed(network: str, axes: str, batch: int = 32) -> dict[str, float]:
     _, timeline = step_of(case)
     found: dict[str, float] = axis_fields(case, timeline)["exposed_by_axis_s"]
     whole = shares(timeline).communicating * timeline.iteration_s
-    assert fsum(found.values()) == pytest.approx(whole, rel=0.02)  # of stages some is nobody's
+    assert fsum(found.values()) == pytest.approx(whole, rel=1e-9)
     assert list(found) == [axis for axis in AXES if axis in found]
     return found
 
