@@ -24,16 +24,20 @@ from workloads.attention import attention_cores
 from workloads.transforms import summed, transformed
 
 
+CHOSEN = ", attention "
+"""In the name of a network whose attention was asked for (``workloads.transforms``)."""
+
+
 def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None = None) -> Network:
     """A network, transformed; raises NetworkError. What was not understood of it is a warning.
 
-    The attention of one that is given by name, path or module is that of the array's software
-    where no other is asked for; where that says nothing, fused for decoders of 2022 and later.
+    Its attention is that of the array's software where no other is asked for, here or when a
+    Network was made; where that says nothing, fused for decoders of 2022 and later.
     The array's software also says whether gradients of biases and norms have kernels of their own.
     """
     if isinstance(given, Network):
-        return transformed(given, transforms)
-    if isinstance(given, str | PathLike):
+        network = given
+    elif isinstance(given, str | PathLike):
         network = load_network(os.fspath(given))
     elif _is_module(given):
         from workloads.importers import from_torch
@@ -46,12 +50,14 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
             "(module, example)"
         )
     form = _usual_attention(network, array) if array else None
-    if form and attention_cores(network) and not any(t.startswith("attention") for t in transforms):
+    chosen = CHOSEN in network.name or any(t.startswith("attention") for t in transforms)
+    if form and not chosen and attention_cores(network):
         transforms = [f"attention={form}", *transforms]
     network = transformed(network, transforms)
     if array and array.sum_kernels:
         network = summed(network)
-    tell_notes(network)
+    if not isinstance(given, Network):  # whose maker was told
+        tell_notes(network)
     return network
 
 

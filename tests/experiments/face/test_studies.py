@@ -138,3 +138,18 @@ def test_a_store_that_is_none(tmp_path: Path) -> None:
     other.write_text("not a database, but long enough to look at" * 100)
     with pytest.raises(UsageError, match="not a database"):
         accelarray.compare("lenet", "owt", ARRAY, 64, store=other)
+
+
+@pytest.mark.parametrize("stack", ["megatron-2025", "megatron-2021"])
+def test_a_network_object_is_what_its_name_is(stack: str) -> None:
+    """With the attention, and the sums of gradients, of the array's software; and once more."""
+    step: Any = {"array": "a100-cluster", "parallel": "dp=8", "batch": 64}
+    step["set"] = {"nodes": 1, "stack": stack}
+    named = accelarray.simulate("gpt2:layers=2:seq=128", **step)
+    made = accelarray.network("gpt2:layers=2:seq=128")
+    assert accelarray.simulate(made, **step).iteration_s == named.iteration_s
+    assert accelarray.simulate(named.case.network, **step).iteration_s == named.iteration_s
+    eager = accelarray.simulate(made, attention="eager", **step)
+    assert eager.iteration_s > named.iteration_s
+    fused = accelarray.simulate(made, attention="fused", **step).case.network
+    assert accelarray.simulate(fused, **step).case.network == fused
