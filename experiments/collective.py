@@ -13,9 +13,10 @@ from experiments.pictures.figures import finish, panels
 from experiments.pictures.palette import SERIES
 from experiments.results.formats import flat
 from experiments.results.result import Answer
+from experiments.studies import unread
 from experiments.terms import change, duration
 from hardware import Wires, format_quantity, in_bytes, parse_quantity
-from simulator import closed_form, moved_bytes, offer, offers, run_alone
+from simulator import DEPLOYED, closed_form, moved_bytes, offer, offers, run_alone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,6 +74,7 @@ def collective(
         found = offer(wires, collective, wires.nodes, size_bytes, algorithm)
         done("running")
         data = _data(wires, collective, size_bytes, found)
+        data["warnings"] = unread.changed(place, DEPLOYED)
         done("")
     return CollectiveResult(
         data,
@@ -161,7 +163,7 @@ def _every(wires: Wires, name: str, size_bytes: float, found: Offer) -> list[Off
 def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
     phases = len(data["phases"])
     about = {
-        "nodes": f"{data['nodes']:,} {data['joins']}, {data['topology']}",
+        "nodes": f"{data['nodes']:,} {_of(data['joins'], data['nodes'])}, {data['topology']}",
         "size": f"{data['bytes']:,.0f} bytes",
         "algorithm": f"{data['algorithm']}, {phases:,} phase{'s' * (phases != 1)}",
     }
@@ -184,7 +186,12 @@ def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
     if data["algorithm"].startswith("nccl"):
         said = "auto is what NCCL, the stack's library, does: it does not work tier by tier."
         tables.insert(2, said)
-    return tables
+    return [*tables, *data["warnings"]]
+
+
+def _of(nodes: str, many: int) -> str:
+    """Boards or chips, or one of them."""
+    return nodes.removesuffix("s") if many == 1 else nodes
 
 
 def _rate(gb_per_s: float | None) -> str:

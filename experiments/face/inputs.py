@@ -23,7 +23,6 @@ from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
 from workloads.transforms import summed, transformed
 
-
 CHOSEN = ", attention "
 """In the name of a network whose attention was asked for (``workloads.transforms``)."""
 

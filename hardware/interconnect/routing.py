@@ -133,7 +133,9 @@ class Wires:
     def _chips(self, kind: int) -> Nodes:
         """One kind's chips with their links."""
         device, count = self.array.group.kinds[kind]
-        chips, links, topology = count * device.chips, device.links, self.topology
+        chips, topology = count * device.chips, self.topology
+        innermost = topology.levels[0].bytes_per_s if topology.levels else 0.0
+        links = None if innermost else device.links  # else nobody reads them
         bytes_per_s = links.bytes_per_s if links else topology.bytes_per_s or 0.0
         if links and (topology.levels or DESIGNS[topology.kind].whole_ports):
             bytes_per_s *= links.per_chip
