@@ -127,8 +127,9 @@ def answers_table(result: Explanation) -> Table:
 
 
 def frees_table(result: Explanation) -> Table:
-    """What each change would free on the fullest core."""
-    columns = ("change", "frees", "new peak", "step time", "fits", "why not")
+    """What each change would free on the fullest core, and what as many samples take then."""
+    whole = f"{result.case.batch:,} samples"
+    columns = ("change", "frees", "new peak", whole, "fits", "why not")
     title = "Changes that free memory on the fullest core"
     table = table_of(title, columns, ("change", "fits", "why not"))
     for one in result.frees:
@@ -137,7 +138,7 @@ def frees_table(result: Explanation) -> Table:
             continue
         sign = "-" if one.frees_bytes < 0 else ""
         frees = f"{sign}{readable(abs(one.frees_bytes))}"
-        cost = "" if one.seconds is None else f"{one.seconds * 1e3:+.4g} ms"
+        cost = "not run" if one.seconds is None else f"{one.seconds * 1e3:+.4g} ms"
         fits = "yes" if one.fits else "no"
         table.add_row(one.what, frees, readable(one.peak_bytes), cost, fits, "")
     return table
