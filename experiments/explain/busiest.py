@@ -111,7 +111,7 @@ def _splits(timeline: Timeline, everything: Sequence[Site]) -> Iterator[tuple[Si
     moved = np.bincount(resource, amounts[operation], minlength=len(busy))
     for site in everything:
         number = site.resources[0]
-        if site.level != BOARD:
+        if site.level > BOARD:
             share = int(busy[number]) / timeline.makespan_ps if timeline.makespan_ps else 0.0
             yield site, float(moved[number]), share
 

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 BOARD = -1
 """The level of a board, or of a single core, below every split."""
+BETWEEN = -2
+"""That of what stages send each other, and of sums over several of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     """A board, or the link of a split, of one run.
 
-    ``level`` is a link's (0 at the top), or BOARD. It stands for
+    ``level`` is a link's (0 at the top), BOARD or BETWEEN. It stands for
     ``multiplicity`` alike ones, each with ``boards`` boards of ``devices``;
     ``first`` is the number, in the whole array, of the first board under the
     first of them. Where the run is of single cores (``unit`` "core"), these
@@ -42,7 +44,10 @@ class Site:
 
 
 def sites(timeline: Timeline) -> list[Site]:
-    """Every board and link of a run, parents before children, in the order of its resources."""
+    """Every board and link of a run, parents before children, in the order of its resources.
+
+    What stages send each other comes behind them.
+    """
     program, all_resources = timeline.program, timeline.all_resources
     under: dict[int, list[Worker]] = {}
     for worker, worker_resources in zip(program.workers, all_resources.workers, strict=True):
@@ -79,7 +84,13 @@ def sites(timeline: Timeline) -> list[Site]:
             resources,
             worker.unit,
         )
-    return list(found.values())
+    known = {number for site in found.values() for number in site.resources}
+    between = [
+        Site(one.name, BETWEEN, 0, 0, one.multiplicity, (), (), range(number, number + 1))
+        for number, one in enumerate(timeline.resources)
+        if number not in known
+    ]
+    return [*found.values(), *between]
 
 
 def chosen(everything: Sequence[Site], devices: str) -> list[Site]:
@@ -134,7 +145,10 @@ def labels(everything: Sequence[Site], timeline: Timeline, *, folded: bool) -> d
 
 
 def _class_label(site: Site, timeline: Timeline, *, mixed: bool) -> str:
-    many, device = f"{site.multiplicity:,}", site.devices[0]
+    many = f"{site.multiplicity:,}"
+    if site.level == BETWEEN:
+        return f"{site.name}, {many} x" if site.multiplicity > 1 else site.name
+    device = site.devices[0]
     if site.level != BOARD:
         label = links_of(site.level) + (f" of {', '.join(site.devices)}" if mixed else "")
         return f"{label}, {many} x" if site.multiplicity > 1 else label
@@ -150,6 +164,8 @@ def links_of(level: int) -> str:
 
 
 def _single_label(site: Site, timeline: Timeline) -> str:
+    if site.level == BETWEEN:
+        return site.name
     if site.level != BOARD:
         last = site.first + site.boards - 1
         return f"{links_of(site.level)}, {site.unit}s {site.first}-{last}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.output import whole_file
 from experiments.pictures.lanes import (
+    BETWEEN,
     BOARD,
     Site,
     Slice,
@@ -134,12 +135,13 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
         for number in site.resources:
             resource = timeline.resources[number]
             name = _thread(resource, names[site.name], folded=folded)
-            for thread, direction, done in _rows(name, resource, slices[number]):
+            halves = (0, 1) if site.level == BETWEEN else None
+            for thread, directions, done in _rows(name, resource, slices[number], halves):
                 tid = next(threads)
                 yield _metadata("thread_name", pid, tid, name=thread)
                 yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
                 for each in done:
-                    moved = each.operation.received[direction]
+                    moved = sum(each.operation.received[direction] for direction in directions)
                     places.setdefault((number, each), (pid, tid))
                     version = versions.get(number, {}).get(each.micro_batch)
                     yield _complete(each, resource, pid, tid, moved, version)
@@ -198,24 +200,27 @@ def _counter(name: str, pid: int, at_ps: int, args: Mapping[str, float]) -> Even
 
 
 def _rows(
-    name: str, resource: Resource, slices: Sequence[Slice]
-) -> Iterator[tuple[str, int, Sequence[Slice]]]:
-    """The threads of a resource: name, direction and slices that do not overlap.
+    name: str, resource: Resource, slices: Sequence[Slice], together: Sequence[int] | None
+) -> Iterator[tuple[str, Sequence[int], Sequence[Slice]]]:
+    """The threads of a resource: name, directions and slices that do not overlap.
 
-    A link has one for each direction, or more where exchanges were under way at once.
+    A link has one for each direction, or more where exchanges were under way at once; between
+    stages both are ``together``.
     """
-    if resource.kind != "link":
+    if resource.kind != "link" or together:
         for number, row in enumerate(rows_of(slices), 1):
-            yield name if number == 1 else f"{name}, row {number}", 0, row
+            yield name if number == 1 else f"{name}, row {number}", together or (0,), row
         return
     for direction, towards in enumerate(DIRECTIONS):
         moving = [done for done in slices if done.operation.received[direction]]
         for number, row in enumerate(tracks(moving) or [[]], 1):
             again = "" if number == 1 else f", row {number}"
-            yield name + towards + again, direction, row
+            yield name + towards + again, (direction,), row
 
 
 def _process(site: Site, names: Mapping[str, str]) -> str:
+    if site.level == BETWEEN:
+        return "between stages"
     return names[site.name] if site.level == BOARD else f"links of level {site.level}"
 
 

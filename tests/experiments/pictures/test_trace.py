@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import accelarray
 from experiments.cli import main
 from experiments.pictures.lanes import chosen, sites
 from experiments.pictures.trace import to_frame, trace_events, write_trace
@@ -218,3 +219,22 @@ def test_exact_picoseconds_would_lose_slices() -> None:
                 ends[how, number] = ts + dur
     assert dropped == {"exact": 29_696, "whole": 0}
     assert len(timeline) == 345_546
+
+
+def test_what_stages_send_is_there_too() -> None:
+    """Every record is in the frame, and each send a slice of one track with all of its bytes."""
+    step: Any = {"array": "h100-cluster", "set": {"nodes": 1, "devices.0.count": 4}}
+    step |= {"parallel": "pp=2,dp=2", "batch": 8, "micro_batch": 1}
+    result = accelarray.simulate("gpt2:layers=2:seq=64", **step)
+    frame, timeline = result.to_frame(), result.timeline
+    assert len(frame) == len(timeline)
+    sends = frame[frame["kind"] == "send"]
+    assert len(sends) == 2 * 4  # of a replica's four micro-batches, there and back
+    events = [
+        event
+        for event in trace_events(timeline, sites(timeline), folded=True)
+        if event["ph"] == "X" and event["args"]["kind"] == "send"
+    ]
+    assert len(events) == len(sends)
+    assert len({event["tid"] for event in events}) == 2
+    assert sum(e["args"]["bytes"] for e in events) == sends["bytes"].sum()
