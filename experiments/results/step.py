@@ -248,7 +248,10 @@ class StepResult(Result):
         records (.csv), or a file for each rank: PyTorch's traces (.pt.trace.json, also .gz) or
         Chakra's (.et), by the ending of the name.
         """
-        write(os.fspath(path), self.case, self.plan, self.timeline, sites(self.timeline))
+        name = os.fspath(path)
+        if not name.lower().endswith(ENDINGS):
+            raise UsageError(f"{name!r}: the name must end in {', '.join(ENDINGS)}")
+        write(name, self.case, self.plan, self.timeline, sites(self.timeline))
 
 
 def stepped(case: Case, metrics: tuple[str, ...] = METRICS, run: Run = RUN) -> StepResult:

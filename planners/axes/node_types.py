@@ -17,6 +17,8 @@ that have parts of an expert gather what they have received.
 
 from __future__ import annotations
 
+import math
+
 from planners.errors import PlanError
 from planners.partition import II, III, IV, I, PartitionType, V, legal
 from workloads import Graph, Node
@@ -120,10 +122,9 @@ def check_groups(graph: Graph, axis: str, ways: int) -> None:
         apart = experts(node) if axis == "ep" else node.computed and axis == "tp"
         if apart and node.groups % ways:
             what = "experts" if axis == "ep" else "heads (of keys, where queries share them)"
-            most = max(n for n in range(1, node.groups + 1) if not node.groups % n and n <= ways)
             raise PlanError(
                 f"{axis}={ways}: {node.name!r} has {node.groups} {what}, which {ways} does not "
-                f"divide; take {axis}={most}"
+                f"divide; take {axis}={math.gcd(node.groups, ways)}"
             )
     if axis == "ep" and not any(map(experts, graph)):
         raise PlanError(f"ep={ways}: the network has no experts (groups of a layer with weights)")
