@@ -54,7 +54,6 @@ class Stack:
     overlap: bool | None = None
     bucket_bytes: Annotated[Bytes | None, Field(alias="bucket")] = None
     hidden_tensor: Annotated[float, number(0, 1)] = 0.0
-    hidden_tensor_fp4: Annotated[float, number(0, 1)] | None = None
     collectives: Share = 1.0
     early_stop: bool = False
     update_order: Literal["layers", "arrival"] = "layers"
@@ -67,6 +66,7 @@ class Stack:
     ] = ()
     memory_reserve: Annotated[float, number(0, 0.9)] = 0.0
     sum_kernels: bool = False
+    hidden_tensor_fp4: Annotated[float, number(0, 1)] | None = None
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:
