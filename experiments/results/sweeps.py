@@ -211,8 +211,11 @@ def _executions(texts: Iterable[str], axes: Sequence[str]) -> tuple[list[str], l
         return [], []
     parts = [str(text).split(", ") for text in texts]
     always = [part for part in parts[0] if all(part in own for own in parts)]
-    told = [*always, *(key.replace("_", "-") for key in axes)]
-    others = [[part for part in own if not part.startswith(tuple(told))] for own in parts]
+    varied = tuple(key.replace("_", "-") for key in axes)
+    others = [
+        [part for part in own if part not in always and not part.startswith(varied)]
+        for own in parts
+    ]
     return always, [", ".join(own) for own in others]
 
 
