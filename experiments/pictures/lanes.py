@@ -150,17 +150,19 @@ def _class_label(site: Site, timeline: Timeline, *, mixed: bool) -> str:
         return f"{site.name}, {many} x" if site.multiplicity > 1 else site.name
     device = site.devices[0]
     if site.level != BOARD:
-        label = links_of(site.level) + (f" of {', '.join(site.devices)}" if mixed else "")
+        label = links_of(site) + (f" of {', '.join(site.devices)}" if mixed else "")
         return f"{label}, {many} x" if site.multiplicity > 1 else label
     if site.unit == "core":
         return f"{many} core{'s' * (site.multiplicity > 1)} of {device}"
     return f"{many} x {device}, {_cores(site, timeline, each=False):,} cores"
 
 
-def links_of(level: int) -> str:
-    """What the links of a level are called."""
-    whose = "the array's " if level == 0 else ""
-    return f"links between {whose}halves (level {level})"
+def links_of(site: Site) -> str:
+    """What the links of a level are called; single cores exchange on wires of their own."""
+    if site.unit == "core":
+        return f"collectives (level {site.level})"
+    whose = "the array's " if site.level == 0 else ""
+    return f"links between {whose}halves (level {site.level})"
 
 
 def _single_label(site: Site, timeline: Timeline) -> str:
@@ -168,7 +170,7 @@ def _single_label(site: Site, timeline: Timeline) -> str:
         return site.name
     if site.level != BOARD:
         last = site.first + site.boards - 1
-        return f"{links_of(site.level)}, {site.unit}s {site.first}-{last}"
+        return f"{links_of(site)}, {site.unit}s {site.first}-{last}"
     label = f"{site.name}, {site.devices[0]}"
     return label if site.unit == "core" else f"{label}, {_cores(site, timeline, each=True):,} cores"
 

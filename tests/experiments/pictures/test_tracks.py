@@ -202,7 +202,7 @@ def test_chosen_cores_have_lanes_of_their_own() -> None:
         "core17, accpar-tpu-v3",
         "core18, accpar-tpu-v3",
     ]
-    assert "links between the array's halves (level 0), cores 0-31" in called
+    assert "collectives (level 0), cores 0-31" in called
     with pytest.raises(UsageError, match=r"cores are 0\.\.\.31"):
         chosen(sites(timeline), "32")
     with pytest.raises(UsageError, match="names or numbers of cores, as core0,core3"):
