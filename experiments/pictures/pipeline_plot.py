@@ -200,7 +200,7 @@ def _legend(figure: Figure, letters: set[str], height: float) -> None:
     handles = [
         Patch(facecolor=PHASES[PHASE[one]][1], label=words[one]) for one in "FBWU" if one in letters
     ]
-    handles.append(Patch(facecolor=IDLE, label="idle"))
+    handles.append(Patch(facecolor=IDLE, label="idle or exchanging"))
     corner_legend(figure, handles, (1 - RIGHT / WIDTH, 0.02 / height), len(handles))
 
 
