@@ -72,7 +72,7 @@ def _finding(result: Comparison) -> str:
         return f"on {result.array} a step under data parallelism takes {' to '.join(ends)}"
     best = ranked[0]
     if best == BASELINE:
-        nearest = f"{ranked[1]}, the nearest, has {result.geomean[ranked[1]]:.3g} times its speed"
+        nearest = f"{ranked[1]}, the nearest, is {_as_fast(result.geomean[ranked[1]])} it"
         return f"on {result.array} no planner beats data parallelism: {nearest}"
     speedups = [row.speedup for row in result.of(best)]
     found = f"on {result.array}, {best} is {_as_fast(result.geomean[best])} data parallelism"

@@ -94,7 +94,10 @@ class StepResult(Result):
 
     @property
     def energy_j(self) -> float | None:
-        """Joules of the whole array; None where a device's spec has no energies."""
+        """Joules of the whole array, by operation; None where a device's spec has no energies.
+
+        What chips draw by their power is in ``to_dict()["energy"]``.
+        """
         return self.timeline.energy_j
 
     @property
