@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
@@ -39,6 +40,10 @@ def plot_figures(
         save(plot_figure(figure), str(Path(folder) / f"{paper}-{key}{ending}"))
 
 
+LONGEST = 14
+"""Letters of a line below a bar: more would reach the next bar's."""
+
+
 def plot_figure(figure: Figure) -> Picture:
     """A figure in the shape that suits its rows."""
     draw = {"bars": _bars, "lines": _lines, "plans": _plans, "map": _map}
@@ -56,6 +61,7 @@ def _bars(figure: Figure) -> Picture:
         bars[row["planner"]].append(Height(group, ours, text, row["published"]))
     grouped_bars(axes, bars)
     names = [str(group).replace(", ", "\n").replace("Gmean", "geometric\nmean") for group in groups]
+    names = ["\n".join(fill(line, LONGEST) for line in name.splitlines()) for name in names]
     axes.set_xticks(range(len(groups)), names, fontsize=8)
     if "[" not in figure.label:  # a ratio
         axes.axhline(1, color="#555555", lw=0.6)
