@@ -1,4 +1,4 @@
-"""Products that are kept: the same as made anew, whoever asks, and those of alike nodes once."""
+"""Products that are kept: the same as made anew, whoever asks."""
 
 import math
 
@@ -49,7 +49,7 @@ def test_they_are_the_sums_of_their_operators(phase: Phase, rows: int) -> None:
 def test_other_devices_and_ways_have_others() -> None:
     first = products_of(NETWORK, DEVICE, DEPLOYED)
     assert products_of(NETWORK, DEVICE, Execution("deployed", recompute="full")) is not first
-    assert products_of(NETWORK, DEVICE, Execution("deployed", overlap=False)) is first
+    assert products_of(NETWORK, DEVICE, DEPLOYED) is first
     exact = products_of(NETWORK, DEVICE, Execution("deployed", whole_shards=False))
     assert exact is not first
     assert exact.core != first.core
