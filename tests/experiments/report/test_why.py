@@ -45,7 +45,7 @@ BASE = {"data_parallel": [1.0, 1.0]}
         (
             compared(**BASE, owt=[0.25, 1.0], hypar=[0.1, 0.4]),
             "On an-array no planner beats data parallelism: owt, the nearest, is 0.5 times as "
-            "speed.",
+            "fast as it.",
         ),
         (compared(**BASE), "On an-array a step under data parallelism takes 1.000 s."),
     ],
