@@ -21,9 +21,10 @@ Unit = Literal["board", "chip", "core"]
 Model = Literal["published", "deployed"]
 """An execution model, by name (``simulator.Execution``)."""
 Attention = Literal["fused", "unfused", "eager"]
-FP4_BYTES = 0.5
 Dispatcher = Literal["alltoall", "once"]
 """How tokens go to experts: a copy to each, or one to each rank (or domain) that has any."""
+FP4_BYTES = 0.5
+"""Of a number that products in fp4 read (``hardware.schema.NARROW``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
+from simulator.lowering.pipeline.transfers import BETWEEN
 
 if TYPE_CHECKING:
     from simulator import Operation, Timeline, Worker
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 BOARD = -1
 """The level of a board, or of a single core, below every split."""
-BETWEEN = -2
-"""That of what stages send each other, and of sums over several of them."""
 
 
 @dataclass(frozen=True, slots=True)

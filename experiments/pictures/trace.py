@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.output import whole_file
 from experiments.pictures.lanes import (
-    BETWEEN,
     BOARD,
     Site,
     Slice,
@@ -27,6 +26,7 @@ from simulator import PICOSECONDS
 from simulator.analysis.memory_timeline import Filled, filled
 from simulator.engine.operations import CLASSES
 from simulator.engine.records import NO_ROW
+from simulator.lowering.pipeline.transfers import BETWEEN
 
 if TYPE_CHECKING:
     import pandas

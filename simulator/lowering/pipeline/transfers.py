@@ -385,10 +385,10 @@ def _by_protocols(wires: Wires, sent: Messages, job: Job) -> Job:
     A send is what all-to-all is made of: NCCL has the same protocols for both.
     """
     tiers = {subnet.tier for subnet, _ in wires.by_subnet(sent.sources, sent.targets)}
-    (tier, *others) = tiers
+    tier = tiers.pop() if len(tiers) == 1 else None
     ways = [
         replace(job, flow_bytes=job.flow_bytes / by.share, latency_s=by.start_s + by.step_s)
-        for by in (tier.protocols if tier and not others else ())
+        for by in (tier.protocols if tier else ())
         if by.algorithm == "direct"
     ]
     return min([job, *ways], key=lambda one: one.alone_ps(wires.bandwidth))
