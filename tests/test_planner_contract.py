@@ -33,6 +33,7 @@ ARRAYS = {
     "bus": load_array("hypar-16"),
     "odd": load_array("accpar-mixed", ["devices.0.count=3", "devices.1.count=2"]),
 }
+NAMES = {array: name for name, array in ARRAYS.items()}
 CHAINS = {name: load_network(name) for name in ("lenet", "alexnet", "resnet18")}
 NETWORKS = CHAINS | {n: load_network(n) for n in ("mobilenet-v2", "gnmt:seq=6")}
 
@@ -43,16 +44,32 @@ ONE_KIND = {"pipedream"}
 every_planner = pytest.mark.parametrize("planner", EVERY)
 
 
-def every_planner_and_array(*, core: bool = False) -> pytest.MarkDecorator:
-    """Of the ``core`` are those that do not simulate many steps to plan one."""
+def quick(planner: str) -> bool:
+    """Whether it does not simulate many steps to plan one."""
+    return planner not in JUDGED or not JUDGED[planner].place.startswith("simulator")
+
+
+def planners_and_arrays() -> list[tuple[str, Array]]:
+    return [
+        (planner, array)
+        for planner, array in product(EVERY, ARRAYS.values())
+        if planner not in ONE_KIND or len(array.group.kinds) == 1
+    ]
+
+
+def every_case(*, core: bool = False) -> pytest.MarkDecorator:
+    """Of the ``core`` are those that do not simulate many steps to plan one.
+
+    With the larger networks these take long.
+    """
     cases = []
-    for planner, (name, array) in product(EVERY, ARRAYS.items()):
-        if planner in ONE_KIND and len(array.group.kinds) > 1:
-            continue
-        quick = planner not in JUDGED or not JUDGED[planner].place.startswith("simulator")
-        marks = [pytest.mark.core] * (core and quick)
-        cases.append(pytest.param(planner, array, id=f"{planner}-{name}", marks=marks))
-    return pytest.mark.parametrize(("planner", "array"), cases)
+    for (planner, array), (name, network) in product(planners_and_arrays(), NETWORKS.items()):
+        marks = [pytest.mark.core] * (core and quick(planner))
+        if name in ("resnet18", "mobilenet-v2") and not quick(planner):
+            marks = [pytest.mark.slow]
+        label = f"{name}-{planner}-{NAMES[array]}"
+        cases.append(pytest.param(planner, array, network, id=label, marks=marks))
+    return pytest.mark.parametrize(("planner", "array", "network"), cases)
 
 
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=list(NETWORKS))
@@ -65,8 +82,7 @@ def planned(planner: str, array: Array, network: Network, objective: Objective) 
     return load_planner(planner)(network, array, 256, objective)
 
 
-@every_planner_and_array()
-@every_network
+@every_case()
 @every_objective
 def test_pure_whole_and_readable(
     planner: str, array: Array, network: Network, objective: Objective
@@ -80,8 +96,7 @@ def test_pure_whole_and_readable(
     assert (plan.planner, plan.network, plan.objective) == (planner, network.name, objective.name)
 
 
-@every_planner_and_array(core=True)
-@every_network
+@every_case(core=True)
 def test_predicted_time_is_simulated_time(planner: str, array: Array, network: Network) -> None:
     plan = planned(planner, array, network, OBJECTIVES["time"])
     assert simulate(network, plan, array).iteration_s > 0

@@ -37,7 +37,7 @@ _LATENT = {
 """With multi-head latent attention: their names, and Megatron Core's defaults."""
 _SAID = (
     *("name", "vocab", "table", "gated", "activation", "norm", "positions", "biases", "tied"),
-    *("attention_biases", "head_norms", "shared_gate", "dense_layers", "dropout"),
+    *("attention_biases", "head_norms", "shared_gate", "dense_layers", "dropout", "attention_dropout"),
     *("fused_qkv", "attention", "compiled", "eager_loss", "fused_experts", "year"),
 )
 """Sizes that flags say, and, in the last line, what the software decides."""
@@ -102,8 +102,9 @@ def _sizes(one: Fields) -> dict[str, Any]:
     rotary = one.flag("use_rotary_position_embeddings")
     found["positions"] = "rotary" if rotary else _POSITIONS.get(word, "rotary")
     found["fused_qkv"] = True
-    dropped = one.take("hidden_dropout", otherwise=0.1)
-    found["dropout"] = isinstance(dropped, int | float) and dropped > 0
+    for ours, theirs in (("dropout", "hidden_dropout"), ("attention_dropout", "attention_dropout")):
+        chance = one.take(theirs, otherwise=0.1)
+        found[ours] = isinstance(chance, int | float) and chance > 0
     if one.flag("multi_latent_attention"):
         for ours, (theirs, usual) in _LATENT.items():
             found[ours] = one.count(theirs, otherwise=usual)
@@ -257,7 +258,9 @@ def _size_flags(job: Job, remarks: list[str]) -> dict[str, Any]:
     }
     flags |= {name: True for name, truth in truths.items() if truth}
     if not sizes.get("dropout"):
-        flags |= {"hidden_dropout": 0, "attention_dropout": 0}
+        flags |= {"hidden_dropout": 0}
+    if not (sizes.get("dropout") and sizes.get("attention_dropout", True)):
+        flags |= {"attention_dropout": 0}
     flags |= {"normalization": "RMSNorm"} if sizes.get("norm") == "rms_norm" else {}
     word = next((k for k, v in _POSITIONS.items() if v == sizes.get("positions", "table")), "none")
     flags["position_embedding_type"] = word

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from experiments.measured.machine import FUSED_EXPERTS, changes_of, machine_of, stack_of
 from experiments.measured.rows import LeftOutError, Row
@@ -44,11 +44,18 @@ COMPILED_LOSS = 2025
 
 BIASED = "gpt-oss"
 """Of models of llama's kind that which has biases (OpenAI 2025, gpt-oss model card)."""
+OF_MODELS: dict[str, dict[str, bool | str]] = {
+    "OPT": {"activation": "relu", "attention_dropout": False},
+    "GPT-Neo": {"attention_dropout": False},
+}
+"""Of models of GPT's kind what is not as in GPT-3 (Zhang et al. 2022; their published configs)."""
 REFUSALS = (PlanError, SimulationError)
 """What a plan or a step may be refused with."""
 RESERVING = {"torchtitan": 9999, "Megatron-DeepSpeed": 2022}
 """Frameworks whose reports of memory count what is reserved, not what tensors have, and until which
 year: reserved_bytes.all.peak (pytorch/torchtitan, metrics.py), and BigScience's logs of BLOOM."""
+CONTEXT_BYTES = 5e9
+"""The driver's context, buffers of NCCL and gaps between blocks: what stacks assume of 80 GB."""
 TOO_LARGE = "too_large"
 EAGER = "eager"
 
@@ -94,11 +101,7 @@ def case_of(row: Row) -> RowCase:
     split = replace(split, assumed=(*split.assumed, *assumed, *also))
     if not row.attn:
         split = with_usual_attention(split, array.attention)
-    usual, reserve = deployed(array), 0.0
-    if any(
-        row.framework.startswith(one) and (row.year or 0) <= RESERVING[one] for one in RESERVING
-    ):
-        reserve = usual.memory_reserve * capacity_bytes(array.group.kinds)
+    usual, beside = deployed(array), _beside_tensors(row, array)
     if split.more:
         array = array.with_devices(_roomier)
     execution = replace(
@@ -126,7 +129,19 @@ def case_of(row: Row) -> RowCase:
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
-    return RowCase(row, case, split, reserve)
+    return RowCase(row, case, split, beside)
+
+
+def _beside_tensors(row: Row, array: Array) -> float:
+    """Bytes of a device that the row counts in its memory, beside tensors."""
+    reserves = any(
+        row.framework.startswith(one) and (row.year or 0) <= RESERVING[one] for one in RESERVING
+    )
+    kind = row.mem_kind or ("reserved" if reserves else "allocated")
+    if kind == "used":
+        return CONTEXT_BYTES
+    share = deployed(array).memory_reserve if kind == "reserved" else 0.0
+    return share * capacity_bytes(array.group.kinds)
 
 
 def _own_array(row: Row, trained: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
@@ -181,6 +196,8 @@ def _sizes(row: Row, split: Split) -> Transformer:
     llama = row.arch != "gpt"
     # Rows do not spell latent attention out: DeepSeek-V3's (DeepSeek-AI 2024, section 4.2).
     latent = row.arch == "mla_moe"
+    own = next((OF_MODELS[name] for name in OF_MODELS if row.model.startswith(name)), {})
+    sizes: dict[str, Any] = {"activation": "silu" if row.gated else "gelu"} | own
     try:
         return Transformer(
             row.model,
@@ -193,7 +210,6 @@ def _sizes(row: Row, split: Split) -> Transformer:
             gated=row.gated,
             norm="rms_norm" if llama else "layer_norm",
             positions="rotary" if llama else "table",
-            activation="silu" if row.gated else "gelu",
             biases=not llama or row.model.startswith(BIASED),
             fused_qkv=not llama,
             tied=not llama,
@@ -211,6 +227,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
             kv_heads=0 if latent else row.kv_heads or 0,
             q_rank=1536 if latent else 0,
             kv_rank=512 if latent else 0,
+            **sizes,
         )
     except NetworkError as error:
         raise LeftOutError(str(error)) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -56,7 +56,8 @@ class Row(Cells):
     ``gpus`` are chips of any make, ``hw`` their name. ``arch`` is gpt, llama, moe or
     mla_moe, ``layers`` ... ``dense_layers`` the transformer's sizes. ``gbs`` sequences of
     ``seq`` tokens are a batch, ``mbs`` a micro-batch of one replica. ``dp_kind`` is none, ddp,
-    fsdp, zero1, zero2 or zero3; ``step_s`` is measured, and so is ``mem_gib`` of a chip.
+    fsdp, zero1, zero2 or zero3; ``step_s`` is measured, and so is ``mem_gib`` of a chip:
+    ``mem_kind`` says of what (allocated, reserved, or used as the driver counts it).
     Of unlike chips ``array`` is a spec beside the table, and ``stage_hw`` and ``stage_layers``
     are as on the command line. A ``network`` stands for the sizes: a name, or a file beside the
     table. Rows of one ``group`` are plans for the same job.
@@ -108,6 +109,7 @@ class Row(Cells):
     nic_gbps_per_gpu: Measure = None
     step_s: Measure = None
     mem_gib: Measure = None
+    mem_kind: Literal["", "allocated", "reserved", "used"] = ""
 
     @model_validator(mode="before")
     @classmethod

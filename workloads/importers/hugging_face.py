@@ -7,7 +7,7 @@ function that reads what only they have. What is left of a file, and may matter,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -369,7 +369,8 @@ def _sizes(one: Fields, allowed: Mapping[str, Any]) -> Values:
 
 def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     usual, reading = FAMILIES[kind]
-    found = usual | {"dropout": _dropout(one)} | _sizes(one, _TRANSFORMER)
+    dropouts = {"dropout": _any(one, _DROPOUT), "attention_dropout": _any(one, _IN_ATTENTION)}
+    found = usual | dropouts | _sizes(one, _TRANSFORMER)
     window = one.left.get("sliding_window")
     original = one.left.get("original_max_position_embeddings")
     reading(one, found)
@@ -384,9 +385,8 @@ def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     return described(path, None, found | {"name": name, "source": f"{kind}, {Path(path).name}"})
 
 
-def _dropout(one: Fields) -> bool:
-    """Whether there is any behind attention and feed-forward."""
-    names = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout")
+def _any(one: Fields, names: Sequence[str]) -> bool:
+    """Whether one of these chances is stated and above 0."""
     return any(isinstance(p, float) and p > 0 for p in map(one.left.get, names))
 
 
@@ -413,5 +413,7 @@ def _encoder(path: str, kind: str, one: Fields, name: str) -> Encoder:
     return model(**values)
 
 
+_DROPOUT = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout")
+_IN_ATTENTION = ("attn_pdrop", "attention_dropout", "attention_probs_dropout_prob")
 _NEEDED = ("layers", "hidden", "heads", "ffn")
 _TRANSFORMER = {key.name: key for key in fields(Transformer)}

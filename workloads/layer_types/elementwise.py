@@ -6,6 +6,11 @@ from workloads.layer_types.base import Layer, LayerType, Role, Step, register
 from workloads.tensors import Tensor
 
 
+def by_output(*, needed: bool) -> tuple[Step, ...]:
+    """Backward of what is derived from its result, so that its input is not kept for it."""
+    return (Step((Role.ERROR, Role.OUTPUT), (Role.ERRORS,)),) if needed else ()
+
+
 @register
 class ReLU(LayerType):
     """Rectified linear units."""
@@ -13,6 +18,9 @@ class ReLU(LayerType):
     name = "relu"
     keeps_maps = True
     fusible = True
+
+    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
+        return by_output(needed=needed)
 
     def in_passing(self, layer: Layer) -> bool:
         return not layer.apart
@@ -26,7 +34,7 @@ class Softmax(LayerType):
     keeps_maps = True
 
     def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
-        return (Step((Role.ERROR, Role.OUTPUT), (Role.ERRORS,)),) if needed else ()
+        return by_output(needed=needed)
 
 
 @register

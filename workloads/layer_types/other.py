@@ -17,6 +17,7 @@ from workloads.layer_types.base import (
     register,
 )
 from workloads.layer_types.element_cycles import cycles_of
+from workloads.layer_types.elementwise import by_output
 
 OTHER = "other"
 RECEIVED, SENT = "received", "sent"
@@ -68,6 +69,8 @@ _CURVED = """
 """
 CURVED = frozenset(_CURVED.split())
 """Element-wise operators whose backward needs values."""
+_DERIVED = frozenset({"relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "reciprocal"})
+"""Of these, what is derived from its result (PyTorch, tools/autograd/derivatives.yaml)."""
 _FREE = frozenset({"flatten", "reshape", "slice", "concat", RECEIVED, SENT, "shift"})
 """Operators on which vector units spend nothing."""
 
@@ -116,6 +119,8 @@ class Other(LayerType):
             return (Step((Role.ERROR,) * reads, (Role.ERRORS,) * writes),)
         if layer.apart and layer.operator in LINEAR:
             return (Step((Role.ERROR,), (Role.ERRORS,)),)
+        if layer.operator in _DERIVED:
+            return by_output(needed=needed)
         if layer.apart and layer.operator in NORMS:
             summed = Step((Role.ERROR, Role.INPUTS), what="weight gradient", times=0)
             return (*super().backward(layer, needed=needed), summed)

@@ -43,7 +43,8 @@ class Transformer:
     ``router_bias`` are further ones. With ``post_norms`` attention and feed-forward have a norm
     behind them, too; with ``parallel_norms`` (1 or 2) both read the block's input, through one
     norm or one each. ``shared_gate`` weighs what the experts for all make, and ``sinks`` adds
-    a trained number for each head to the softmax.
+    a trained number for each head to the softmax. ``dropout`` is behind embedding, attention and
+    feed-forward, and within attention where ``attention_dropout`` is not off.
 
     Not ``compiled``, element-wise work is in kernels of its own (``workloads.transforms.apart``),
     and so is what gated experts with ``biases`` do, but what is in a kernel with their products
@@ -80,6 +81,7 @@ class Transformer:
     tied: bool = True
     causal: bool = True
     dropout: bool = False
+    attention_dropout: bool = True
     experts: int = 0
     topk: int = 2
     moe_ffn: int = 0
@@ -224,6 +226,7 @@ def _dropout(net: Builder, name: str, source: str, of: Transformer) -> str:
 def _attention(net: Builder, name: str, entry: str, of: Transformer) -> str:
     """Queries, keys and values from one linear layer, or from one each."""
     core, tokens = f"{name}.attention", net.shape(entry).height
+    dropped = of.dropout and of.attention_dropout
     biased = of.attention_biases or ("all" if of.biases else "none")
     widths = [heads * of.head_dim for heads in (of.heads, of.kv_heads, of.kv_heads)]
     if of.fused_qkv:
@@ -243,7 +246,7 @@ def _attention(net: Builder, name: str, entry: str, of: Transformer) -> str:
         rotary = of.positions == "rotary"
         parts[i] = net.other(f"{part}.rotary", "rotary", None, part) if rotary else part
     query, key, value = parts
-    attend(net, core, query, key, value, of.heads, causal=of.causal, dropout=of.dropout)
+    attend(net, core, query, key, value, of.heads, causal=of.causal, dropout=dropped)
     if of.sinks:
         net.other(f"{core}.sinks", "identity", extra=of.heads)
     output = f"{core}.output" if of.fused_qkv else f"{name}.output"
@@ -270,8 +273,8 @@ def _latent(net: Builder, name: str, entry: str, of: Transformer) -> str:
     plain = net.other(f"{name}.plain", "slice", Tensor(of.heads * of.head_dim, tokens), both)
     values = net.other(f"{name}.value", "slice", Tensor(of.heads * value, tokens), both)
     key = net.other(f"{name}.key", "beside", Tensor(of.heads * each, tokens), plain, rope)
-    core = f"{name}.attention"
-    attend(net, core, query, key, values, of.heads, causal=of.causal, dropout=of.dropout)
+    core, dropped = f"{name}.attention", of.dropout and of.attention_dropout
+    attend(net, core, query, key, values, of.heads, causal=of.causal, dropout=dropped)
     return net.linear(f"{name}.output", of.hidden)
 
 

@@ -303,30 +303,28 @@ def test_json(capsys: pytest.CaptureFixture[str], result: Any) -> None:
     assert data["board_ratio"]["boards"] == ["tpu-v2-8", "tpu-v3-8"]
 
 
-def test_a_table_without_calibration_rows(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, result: Any
-) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text(f"{HEADER}\n{GOOD}\n")
-    data = run_json(capsys, "--table", str(path))
-    assert data["constants"]["memory_efficiency"] == memory_efficiency(result)
-    assert data["fitted_on"] == ["tpu-v2-8", "tpu-v3-8"]
-    (row,) = data["rows"]
+def of_table(line: str) -> Any:
+    """What is found of a table of one row."""
+    rows = parse(parse_csv(f"{HEADER}\n{line}\n", "mine.csv", UsageError))
+    return validate(rows, shipped(), Model(RESNET, DEVICES))
+
+
+def test_a_table_without_calibration_rows(result: Any) -> None:
+    found = of_table(GOOD)
+    assert found["constants"]["memory_efficiency"] == memory_efficiency(result)
+    assert found["fitted_on"] == ["tpu-v2-8", "tpu-v3-8"]
+    (row,) = found["rows"]
     assert (row["system"], row["use"]) == ("tpu-v3-32", "check")
-    assert main(["validate", "--table", str(path)]) == 0
-    assert "of the shipped table (this one has no calibration rows)" in capsys.readouterr().out
+    said = " ".join(section(found, "resnet50").messages)
+    assert "of the shipped table (this one has no calibration rows)" in said
 
 
-def test_a_table_with_calibration_rows_of_its_own(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text(f"{HEADER}\n{GOOD.replace('check', 'calibration')}\n")
-    data = run_json(capsys, "--table", str(path))
-    assert data["fitted_on"] == ["tpu-v3-32"]
-    assert abs(data["rows"][0]["error"]) < 1e-6
-    assert "other_rows" not in data
-    assert "one_board" not in data
+def test_a_table_with_calibration_rows_of_its_own() -> None:
+    found = of_table(GOOD.replace("check", "calibration"))
+    assert found["fitted_on"] == ["tpu-v3-32"]
+    assert abs(found["rows"][0]["error"]) < 1e-6
+    assert "other_rows" not in found
+    assert "one_board" not in found
 
 
 def test_users_faults_exit_with_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
