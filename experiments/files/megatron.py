@@ -27,6 +27,7 @@ _SIZES = {
     "moe_ffn": "moe_ffn_hidden_size",
     "shared_ffn": "moe_shared_expert_intermediate_size",
 }
+_MAY_BE_OFF = ("biases", "tied", "attention_dropout")
 _LATENT = {
     "q_rank": ("q_lora_rank", 0),
     "kv_rank": ("kv_lora_rank", 512),
@@ -37,7 +38,14 @@ _LATENT = {
 """With multi-head latent attention: their names, and Megatron Core's defaults."""
 _SAID = (
     *("name", "vocab", "table", "gated", "activation", "norm", "positions", "biases", "tied"),
-    *("attention_biases", "head_norms", "shared_gate", "dense_layers", "dropout", "attention_dropout"),
+    *(
+        "attention_biases",
+        "head_norms",
+        "shared_gate",
+        "dense_layers",
+        "dropout",
+        "attention_dropout",
+    ),
     *("fused_qkv", "attention", "compiled", "eager_loss", "fused_experts", "year"),
 )
 """Sizes that flags say, and, in the last line, what the software decides."""
@@ -102,9 +110,11 @@ def _sizes(one: Fields) -> dict[str, Any]:
     rotary = one.flag("use_rotary_position_embeddings")
     found["positions"] = "rotary" if rotary else _POSITIONS.get(word, "rotary")
     found["fused_qkv"] = True
-    for ours, theirs in (("dropout", "hidden_dropout"), ("attention_dropout", "attention_dropout")):
-        chance = one.take(theirs, otherwise=0.1)
-        found[ours] = isinstance(chance, int | float) and chance > 0
+    behind, within = (
+        isinstance(chance, int | float) and chance > 0
+        for chance in (one.take(f"{at}_dropout", otherwise=0.1) for at in ("hidden", "attention"))
+    )
+    found |= {"dropout": behind} | ({"attention_dropout": False} if behind > within else {})
     if one.flag("multi_latent_attention"):
         for ours, (theirs, usual) in _LATENT.items():
             found[ours] = one.count(theirs, otherwise=usual)
@@ -115,7 +125,7 @@ def _sizes(one: Fields) -> dict[str, Any]:
         found["shared_gate"] = one.flag("moe_shared_expert_gate")
         found["topk"] = found.get("topk", 2)
         found["dense_layers"] = _dense(one)
-    return {ours: value for ours, value in found.items() if value or ours in ("biases", "tied")}
+    return {ours: value for ours, value in found.items() if value or ours in _MAY_BE_OFF}
 
 
 def _dense(one: Fields) -> int:

@@ -45,8 +45,8 @@ COMPILED_LOSS = 2025
 BIASED = "gpt-oss"
 """Of models of llama's kind that which has biases (OpenAI 2025, gpt-oss model card)."""
 OF_MODELS: dict[str, dict[str, bool | str]] = {
-    "OPT": {"activation": "relu", "attention_dropout": False},
-    "GPT-Neo": {"attention_dropout": False},
+    "opt": {"activation": "relu", "attention_dropout": False},
+    "gpt-neo": {"attention_dropout": False},
 }
 """Of models of GPT's kind what is not as in GPT-3 (Zhang et al. 2022; their published configs)."""
 REFUSALS = (PlanError, SimulationError)
@@ -196,7 +196,8 @@ def _sizes(row: Row, split: Split) -> Transformer:
     llama = row.arch != "gpt"
     # Rows do not spell latent attention out: DeepSeek-V3's (DeepSeek-AI 2024, section 4.2).
     latent = row.arch == "mla_moe"
-    own = next((OF_MODELS[name] for name in OF_MODELS if row.model.startswith(name)), {})
+    model = row.model.lower()
+    own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name)), {})
     sizes: dict[str, Any] = {"activation": "silu" if row.gated else "gelu"} | own
     try:
         return Transformer(

@@ -53,6 +53,8 @@ def descriptions(draw: st.DrawFn) -> dict[str, Any]:
         found |= LLAMA_BLOCK | {"head_norms": False, "dropout": False}
     elif not found["biases"]:
         found["attention_biases"] = draw(st.sampled_from(["", "qkv"]))
+    if found["dropout"]:
+        found["attention_dropout"] = draw(st.booleans())
     if moe:
         more = {
             "experts": 8,

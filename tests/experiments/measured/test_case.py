@@ -47,6 +47,26 @@ def test_what_frameworks_report_as_memory() -> None:
     assert case_of(small(framework="torchtitan FSDP2")).reserve_bytes == 0.06 * 80 * 2**30
     deepspeed = case_of(small(framework="Megatron-DeepSpeed", hw="A100-80", year=2022))
     assert deepspeed.reserve_bytes == 0.16 * 80 * 2**30
+    assert case_of(small(mem_kind="used")).reserve_bytes == 5e9
+    assert case_of(small(mem_kind="reserved")).reserve_bytes == 0.06 * 80 * 2**30
+    assert case_of(small(framework="torchtitan FSDP2", mem_kind="allocated")).reserve_bytes == 0
+
+
+def test_models_that_differ_from_gpt_3() -> None:
+    """OPT has ReLU, and neither it nor GPT-Neo has dropout within attention."""
+    for model, activation, dropouts in (
+        ("gpt-1B", "gelu", 3),
+        ("GPT-Neo-2.7B", "gelu", 2),
+        ("OPT-350M", "relu", 2),
+    ):
+        layers = case_of(
+            small(model=model, arch="gpt", layers=1, gated=0, attn="unfused")
+        ).case.network.layers
+        assert any(layer.name == f"layer0.{activation}" for layer in layers)
+        assert (
+            sum(layer.operator == "dropout" and "layer0" in layer.name for layer in layers)
+            == dropouts
+        )
 
 
 @pytest.mark.parametrize(("year", "compiled"), [(2024, False), (2025, True)])

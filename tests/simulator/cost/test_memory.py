@@ -15,6 +15,7 @@ from simulator.cost.training_operators import operators
 from tests.simulator.shapes import PLAIN, unsplit
 from tests.strategies import convolutional_networks, networks
 from workloads import Builder, Network, load_network
+from workloads.transforms import eager
 from workloads.zoo import NETWORKS
 
 
@@ -150,6 +151,25 @@ def test_the_brute_force_agrees(network: Network, data: st.DataObject) -> None:
     scattered = data.draw(st.frozensets(st.integers(0, len(shards) - 1)))
     use = memory_use(ops, shards, PLAIN, scattered=scattered)
     assert use.series == pytest.approx(oracle(ops, shards, scattered=scattered))
+
+
+@pytest.mark.parametrize(
+    ("operator", "kept"),
+    [("relu", 1), ("sigmoid", 1), ("tanh", 1), ("exp", 1), ("gelu", 2), ("silu", 2)],
+)
+def test_what_is_derived_from_its_result_keeps_no_input(operator: str, kept: int) -> None:
+    """As PyTorch's autograd has it: between two products, each in kernels of its own."""
+    net = Builder("apart", 1, 8)
+    net.linear("a", 4)
+    net.other("curved", operator)
+    net.linear("b", 4)
+    found = operators(eager(net.build()))
+    use = memory_use(found, whole(found, 1), PLAIN)
+    log = dict(zip(use.operators, use.series, strict=True))
+    both = {name: log[name] - use.held_bytes for name in ("curved forward", "b forward")}
+    of_map = 4 * 8 * 2  # bytes of each
+    entry = 1 * 8 * 2
+    assert both == {"curved forward": entry + 2 * of_map, "b forward": entry + (kept + 1) * of_map}
 
 
 def chain() -> Operators:

@@ -156,6 +156,16 @@ def test_a_folder_stands_for_its_file_and_options_change_it(tmp_path: Path) -> N
     assert is_network(path)
 
 
+@pytest.mark.parametrize(("within", "dropouts"), [(0.0, 3), (0.1, 4)])
+def test_dropout_within_attention_has_a_chance_of_its_own(
+    within: float, dropouts: int, tmp_path: Path
+) -> None:
+    """Behind the embedding, attention, feed-forward; and of attention's probabilities."""
+    config = CONFIGS["openai-community/gpt2"] | {"resid_pdrop": 0.1, "attn_pdrop": within}
+    network = load_network(f"{written(tmp_path, config)}:layers=1")
+    assert sum(layer.operator == "dropout" for layer in network.layers) == dropouts
+
+
 def test_a_model_with_text_and_pictures_is_read_for_its_text(tmp_path: Path) -> None:
     text = CONFIGS["google/gemma-3-1b-pt"]
     inner = {key: value for key, value in text.items() if key != "model_type"}

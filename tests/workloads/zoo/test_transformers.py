@@ -66,6 +66,7 @@ SMALL = st.builds(
     fused_qkv=st.booleans(),
     tied=st.booleans(),
     dropout=st.booleans(),
+    attention_dropout=st.booleans(),
     experts=st.sampled_from([0, 2, 4]),
     attention_biases=st.sampled_from(["", "none", "qkv", "all"]),
     norm_biases=st.booleans(),

@@ -178,7 +178,7 @@ def test_several_sizes_are_ranked_by_what_is_asked() -> None:
     best = max(row["tokens_per_s_each"] for row in fast.fits)
     assert each.fits[0]["tokens_per_s_each"] == best
     for objective, column in (("cost", "usd"), ("energy", "j")):
-        few = {"axes": "tp", "vary": sizes, "price": 2}
+        few: dict[str, Any] = {"axes": "tp", "vary": sizes, "price": 2}
         found = on([], 64, objective=objective, **few).fits
         spent = [row[f"{column}_per_trillion_tokens"] for row in found]
         assert spent == sorted(spent)
