@@ -27,7 +27,7 @@ class NumberBytes(NamedTuple):
     gradient is (0 where gradients come and go), ``dummy`` a number of what stands beside that for
     a gradient (``simulator.cost.dummies``). ``adding`` is what kernels move behind a product to
     add one of its to the buffer, ``more`` what the product itself moves for it besides writing
-    it (negative where it writes a narrower one).
+    it (negative where it writes a narrower one). ``cleared`` is written of a buffer once a step.
     """
 
     activation: float
@@ -39,6 +39,7 @@ class NumberBytes(NamedTuple):
     dummy: float = 0.0
     adding: float = 0.0
     more: float = 0.0
+    cleared: float = 0.0
 
 
 def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
@@ -50,7 +51,8 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
 
     With a buffer each micro-batch adds its gradient to it. A product that adds by itself reads
     the buffer and writes it. Else it writes numbers in the weights' format, and kernels behind
-    it move ``gradient_kernel_bytes`` for each.
+    it move ``gradient_kernel_bytes`` for each. Once a step the whole buffer is cleared
+    (NVIDIA/Megatron-LM, core/distributed, zero_grad_buffer).
     """
     weight, master = arithmetic.weight_bytes, arithmetic.master_bytes
     gradient = arithmetic.gradient_bytes
@@ -67,4 +69,5 @@ def number_bytes(arithmetic: Arithmetic) -> NumberBytes:
         dummy=weight if arithmetic.dummy_gradients else 0.0,
         adding=adding,
         more=weight - gradient if adding else gradient if arithmetic.gradient_buffer else 0.0,
+        cleared=gradient if arithmetic.gradient_buffer else 0.0,
     )

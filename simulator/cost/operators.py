@@ -18,23 +18,23 @@ class Moved(NamedTuple):
     """Numbers of parameters that an operator moves; what each costs, its format says.
 
     ``weights`` are read as operators read them; ``gradients`` of weights are
-    read or written; ``updated`` parameters take the optimizer's whole traffic.
+    read or written; ``updated`` parameters take the optimizer's whole traffic, and of a buffer
+    that is there all the time what was summed of ``cleared`` ones is set to zero.
     """
 
     weights: float = 0.0
     gradients: float = 0.0
     updated: float = 0.0
+    cleared: float = 0.0
 
     def times(self, number: float, shared_by: float = 1.0) -> Moved:
         """So many times as much, shared out."""
-        weights, gradients, updated = (each * number / shared_by for each in self)
-        return Moved(weights, gradients, updated)
+        return Moved(*(each * number / shared_by for each in self))
 
     def bytes(self, each: NumberBytes) -> float:
         """Bytes of all of them."""
-        return (
-            self.weights * each.weight + self.gradients * each.gradient + self.updated * each.update
-        )
+        taken = self.updated * each.update + self.cleared * each.cleared
+        return self.weights * each.weight + self.gradients * each.gradient + taken
 
 
 NOTHING = Moved()
@@ -127,11 +127,15 @@ class Operator:
         """Whether it computes in the format of products, where that is narrower."""
         return bool(self.macs) and not (self.each_sample or self.attention or self.wide)
 
-    def updating(self, fraction: float) -> Operator:
-        """An update of so much of the parameters."""
+    def updating(self, fraction: float, *, in_parts: bool) -> Operator:
+        """An update of so much of the parameters; gradients are whole if not ``in_parts``."""
         if fraction == 1.0:
             return self
-        return replace(self, pair=self.pair.times(fraction), channel=self.channel.times(fraction))
+        pair, channel = (
+            each.times(fraction)._replace(cleared=each.cleared * (fraction if in_parts else 1.0))
+            for each in (self.pair, self.channel)
+        )
+        return replace(self, pair=pair, channel=channel)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,8 +195,8 @@ class _TrainingOperators:
                 f"{self.all.graph[index].name} update",
                 index,
                 Phase.UPDATE,
-                pair=Moved(updated=pairs),
-                channel=Moved(updated=rest),
+                pair=Moved(updated=pairs, cleared=pairs),
+                channel=Moved(updated=rest, cleared=rest),
             )
 
     def _operator(

@@ -173,13 +173,15 @@ class Deployed(ExchangesOnWires):
         self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
     ) -> Operation | None:
         """One core's operators of a node and phase, one after the other on the roofline."""
-        return self._products(device).of(v, phase, self.held(v, shard), updated)
+        of, held = self._products(device).of, self.held(v, shard)
+        return of(v, phase, held, updated, in_parts=self.scatters(v))
 
     def product_ps(
         self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
     ) -> int:
         """The same without the operation: planners ask for thousands."""
-        return self._products(device).lasts_ps(v, phase, self.held(v, shard), updated)
+        lasts_ps, held = self._products(device).lasts_ps, self.held(v, shard)
+        return lasts_ps(v, phase, held, updated, in_parts=self.scatters(v))
 
     def units(self, device: Device) -> tuple[str, ...]:
         """Those of its spec; without overlap a core does one thing after the other."""
@@ -192,7 +194,8 @@ class Deployed(ExchangesOnWires):
         if not self.units(device):
             return super().operations(v, phase, shard, device, updated)
         held, core, name = self.held(v, shard), self._core(device), self.graph[v].name
-        work = () if held.empty else self._products(device).operators(v, phase, updated)
+        operators, in_parts = self._products(device).operators, self.scatters(v)
+        work = () if held.empty else operators(v, phase, updated, in_parts=in_parts)
         made = [on_units(operator, name, held, device, core) for operator in work]
         found = [min(choice, key=lambda one: one.duration_ps) for choice in made]
         self.choices |= {best: of for best, of in zip(found, made, strict=True) if len(of) > 1}

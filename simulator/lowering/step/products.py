@@ -30,27 +30,34 @@ class Products:
         self._device = device
         self._step = operators(network, **execution.computing)
 
-    def of(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> Operation | None:
+    def of(
+        self, v: int, phase: Phase, held: Shard, updated: float, *, in_parts: bool
+    ) -> Operation | None:
         """A node's operators of a phase, one after the other on the roofline; None without any.
 
         ``held`` is what the operators find on the core (``Deployed.held``), of whose
-        weights it updates a part.
+        weights it updates a part; gradients may be there in parts, too.
         """
-        done, name = self._costs(v, phase, held, updated), self._step.graph[v].name
+        done = self._costs(v, phase, held, updated, in_parts=in_parts)
+        name = self._step.graph[v].name
         return computed(phase, name, done, self._device, self.core) if done else None
 
-    def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float = 1.0) -> int:
+    def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float, *, in_parts: bool) -> int:
         """How long that operation takes; 0 without any."""
-        return lasts_ps(self._costs(v, phase, held, updated))
+        return lasts_ps(self._costs(v, phase, held, updated, in_parts=in_parts))
 
-    def _costs(self, v: int, phase: Phase, held: Shard, updated: float) -> list[OperatorCost]:
-        return costs(self.operators(v, phase, updated), held, self.core)
+    def _costs(
+        self, v: int, phase: Phase, held: Shard, updated: float, *, in_parts: bool
+    ) -> list[OperatorCost]:
+        return costs(self.operators(v, phase, updated, in_parts=in_parts), held, self.core)
 
-    def operators(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:
+    def operators(
+        self, v: int, phase: Phase, updated: float, *, in_parts: bool
+    ) -> tuple[Operator, ...]:
         """A node's operators of a phase, of which an update is of a part of the weights."""
         work = self._step.nodes[v].of(phase)
         if phase is Phase.UPDATE and updated != 1.0:
-            work = tuple(operator.updating(updated) for operator in work)
+            work = tuple(operator.updating(updated, in_parts=in_parts) for operator in work)
         return work
 
 

@@ -33,7 +33,7 @@ def test_they_are_the_sums_of_their_operators(phase: Phase, rows: int) -> None:
     step = operators(NETWORK)
     for v, node in enumerate(step.graph):
         found, done = (
-            products.of(v, phase, shard(v, rows)),
+            products.of(v, phase, shard(v, rows), 1.0, in_parts=False),
             costs(step.nodes[v].of(phase), shard(v, rows), core),
         )
         if not done:
@@ -59,7 +59,9 @@ def test_other_devices_and_ways_have_others() -> None:
 
 def test_a_part_of_the_update_takes_less() -> None:
     products = products_of(NETWORK, DEVICE, DEPLOYED)
-    whole, half = (products.of(1, Phase.UPDATE, shard(1, 4), part) for part in (1.0, 0.5))
+    whole, half = (
+        products.of(1, Phase.UPDATE, shard(1, 4), part, in_parts=False) for part in (1.0, 0.5)
+    )
     assert whole is not None
     assert half is not None
     assert half.hbm_bytes == pytest.approx(whole.hbm_bytes / 2, rel=0.05)
