@@ -211,9 +211,10 @@ class Chosen:
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
-        for habit in _OF_DEVICES:
-            self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         width = "wide" if format_ in ("fp64", "fp32", "tf32") else format_
+        for habit in _OF_DEVICES:
+            if habit != "gradients" or width != "wide":  # those are as wide as the weights
+                self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         for habit in _BY_FORMAT:
             what, _, of = habit.rpartition("_")
             if of == width:

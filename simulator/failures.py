@@ -138,12 +138,15 @@ class _Month:
         self._spares = None if of.spares is None else simpy.Container(env, init=of.spares)
         self._safe_s = self._done_s = 0.0
         self._since: float | None = None  # when the interval that is trained now began
+        self._waits: float | None = None  # since when a device is waited for
         self._spent = dict.fromkeys(("stalled", "restarting", "waiting", "failures"), 0.0)
 
     def run(self, until_s: float) -> tuple[float, ...]:
         """Seconds of use, of stalls, of restarts, of waiting for devices; failures."""
         self._env.process(self._fail())
         self._env.run(until_s)
+        if self._waits is not None:
+            self._spent["waiting"] += until_s - self._waits
         useful_s = self._done_s + (0.0 if self._since is None else until_s - self._since)
         return useful_s, *self._spent.values()
 
@@ -158,9 +161,10 @@ class _Month:
             self._spent["failures"] += 1
             if self._spares is not None:
                 env.process(self._repair(self._spares))
-                failed = env.now
+                self._waits = env.now
                 yield self._spares.get(1)
-                self._spent["waiting"] += env.now - failed
+                self._spent["waiting"] += env.now - self._waits
+                self._waits = None
             restart_s = self._of.restart_s
 
     def _repair(self, spares: simpy.Container) -> Generator[Any, Any, None]:

@@ -20,6 +20,7 @@ from operator import attrgetter
 
 from workloads.layer_types import TYPES, Layer
 from workloads.layer_types.linear import block_problem
+from workloads.layer_types.other import RECEIVED
 from workloads.tensors import INPUT, NetworkError, Tensor, sides
 
 _LARGEST = 1 << 62
@@ -92,10 +93,11 @@ def blocks(network: Network) -> tuple[tuple[str, ...], ...]:
     """The names of the layers of each block that a network repeats, in its order.
 
     Blocks are called alike but for a number; of several such names the one with most layers.
+    What a stage receives is no layer of one.
     """
     found: dict[str, dict[str, list[str]]] = {}
     for layer in network.layers:
-        if number := _NUMBER.search(layer.name):
+        if layer.operator != RECEIVED and (number := _NUMBER.search(layer.name)):
             stem = layer.name[: number.start()]
             found.setdefault(stem, {}).setdefault(number[0], []).append(layer.name)
     if not found:

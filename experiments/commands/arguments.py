@@ -41,6 +41,7 @@ class Parser(argparse.ArgumentParser):
     """Knows the keys of its flags, and says a mistake in one line."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        options |= {"allow_abbrev": False}  # --micro-batch is another flag than --micro-batches
         super().__init__(*args, **options)
         self.keys: dict[str, str] = {}
         self.titles: dict[str, argparse._ArgumentGroup] = {}

@@ -154,6 +154,8 @@ class FitResult(Result):
                 f"{every:,} combination{'s' * (every != 1)}: the first pass estimated "
                 f"{estimated:,}{of_them}{others}."
             )
+        if "micro-batch" not in self.asked[0].varied:
+            yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         kinds = f" ({staged} with stages on kinds of devices)" if staged else ""
         over = len(self.others)
         limited = " and keeps the limits" if self.at_most != AtMost() else ""
@@ -291,6 +293,11 @@ def fit(
     """
     if objective not in OBJECTIVES:
         raise UsageError(f"--objective {objective}: one of {', '.join(OBJECTIVES)}")
+    if options.get("micro_batches", 1) != 1:
+        raise UsageError(
+            f"fit: micro_batches = {options['micro_batches']}: each combination has micro-batches "
+            "of its own; take --axes micro-batch, with others that you vary"
+        )
     limits, most = at_most_of(at_most), best_of(best)
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     varied = VARIED if texts is None else varied_of(texts)

@@ -257,7 +257,7 @@ def _maps(
                 size = part * map_bytes(tensor, shard, core)
                 copies[name, part, 0.0, None] = written[name] = _Held(i, i, size)
                 positions[name] = part * shard.positions
-            gathered = positions.get(name, 1.0) < shard.positions and not tensor.whole
+            gathered = positions.get(name, 1.0) < (1.0 if tensor.whole else shard.positions)
             again = op.phase if gathered and op.phase is not Phase.FORWARD else None
             again = Phase.GRADIENT if again is Phase.BACKWARD else again
             key = (name, map_rows(tensor, shard), _elements(tensor, shard), again)

@@ -44,6 +44,14 @@ def test_gradients_of_fp16_may_be_others(spec: str) -> None:
     assert [one.arithmetic.gradient_bytes for one in found] == [2.0, 4.0]
 
 
+@pytest.mark.parametrize("stack", ["megatron-2025", "nemo-2024", "pytorch-2026", "deepspeed-2022"])
+def test_gradients_of_wide_weights_are_as_wide(stack: str) -> None:
+    """What a stack says of them is of 16-bit weights."""
+    for precision in ("fp32", "tf32"):
+        array = load_array("a100-cluster", [f"stack={stack}", f"precision={precision}"])
+        assert array.group.kinds[0][0].arithmetic.gradient_bytes == 4.0
+
+
 def test_a_chip_of_its_own_goes_before_all_chips(spec: str) -> None:
     ((a100, _),) = loaded(spec, "a100-cluster").group.kinds
     assert (a100.roofline.matrix_efficiency, a100.roofline.attention_efficiency) == (0.7, 0.2)

@@ -87,7 +87,8 @@ class Dataflow:
             return [("gradient", v), *self._tied.get(v, ())], [("weights", v)]
         inputs = [*self.errors(v), (MADE[Phase.RECOMPUTE], v)]
         node = self._graph[v]
-        if phase is Phase.GRADIENT or node.join or node.computed:  # errors need weights alone
+        values = node.join or node.computed or node.operand  # else errors need weights alone
+        if phase is Phase.GRADIENT or values:
             inputs += [("moved", Phase.RECOMPUTE, u, v, e) for e, u in edges]
         made: list[Key] = [("gradient", v), ("tied", v)]
         if phase is Phase.BACKWARD:

@@ -85,10 +85,11 @@ class Deployed(ExchangesOnWires):
         """Edges whose tensor is gathered from positions, and is not kept for the gradient.
 
         Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence, and
-        gathers it for forward, for forward again, and for the gradient. Tokens that experts
-        have received are kept.
+        gathers it for forward, for forward again, and for the gradient. So it is with keys and
+        values of other positions (Transformer Engine, context_parallel.py). Tokens that
+        experts have received are kept.
         """
-        if not self._work[v].gradient or self.graph[v].operand:
+        if not self._work[v].gradient:
             return []
         found = []
         for e, u in enumerate(self.graph[v].producers):

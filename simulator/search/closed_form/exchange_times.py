@@ -55,14 +55,15 @@ class ExchangeTimes:
         """Of so many bytes on a device: ``dense`` ones, and those of experts (``routed``).
 
         ``what`` is the collective. The ``last`` bytes are of one layer: they share no bucket. Of
-        the ``whole`` all goes at once.
+        the ``whole`` all goes at once; without buckets each layer goes alone.
         """
         whole_s = bucket_s = last_s = 0.0
         for size, ep in ((dense, 1), (routed, axes.ep_of_dp)):
             if not size:
                 continue
             rows = self._alike(axes, ep)
-            full = size if whole else min(size, self.bucket_bytes(rows.shape[1]))
+            bucket = self.bucket_bytes(rows.shape[1]) or last
+            full = size if whole else min(size, bucket or size)
             each_s = self._collective_s(what, rows, full)
             whole_s += each_s * (size / full if size > 4 * full else ceil(size / full - 1e-9))
             bucket_s = max(bucket_s, each_s)
@@ -75,7 +76,7 @@ class ExchangeTimes:
         stack, usual = self._array.stack, self._execution.bucket_of()
         if stack is not None and self._execution.bucket_bytes == stack.bucket_bytes:
             usual = max(usual, stack.bucket_rank_bytes * members)
-        return max(usual, 1.0)
+        return usual
 
     def _alike(self, axes: Axes, ep: int) -> Devices:
         """Devices of the first place that have the same weights: a group a row.

@@ -43,7 +43,7 @@ def parsed(line: str) -> dict[str, object]:
 
 @pytest.mark.usefixtures("study")
 @pytest.mark.parametrize(
-    "flag", ["--config s.toml", "--study=s.toml", "--stu s.toml", "--conf=s.toml"]
+    "flag", ["--config s.toml", "--config=s.toml", "--study s.toml", "--study=s.toml"]
 )
 def test_a_file_is_as_good_as_flags(flag: str) -> None:
     assert parsed(f"sweep {flag}") == parsed(TYPED)

@@ -22,7 +22,9 @@ from workloads.zoo import NETWORKS
 
 WIDTHS = st.sampled_from((0.5, 1.0, 2.0, 4.0, 8.0))
 NO = st.just(0.0)
-FORMATS = st.builds(NumberBytes, *[WIDTHS] * 5, buffer=NO, dummy=NO, adding=NO, more=WIDTHS)
+FORMATS = st.builds(
+    NumberBytes, *[WIDTHS] * 5, buffer=NO, dummy=NO, adding=NO, more=WIDTHS, cleared=WIDTHS
+)
 NONE = NumberBytes(0, 0, 0, 0, 0)
 ALONE = tuple(NONE._replace(**{kind: 1}) for kind in NumberBytes._fields)
 
@@ -57,7 +59,7 @@ def test_each_phase_moves_its_own_kinds(network: Network, rows: int) -> None:
         Phase.FORWARD: {"activation", "weight"},
         Phase.BACKWARD: {"activation", "weight"},
         Phase.GRADIENT: {"activation", "gradient", "more"},
-        Phase.UPDATE: {"update"},
+        Phase.UPDATE: {"update", "cleared"},
     }
     ops = operators(network)
     for op in ops.schedule():

@@ -84,12 +84,16 @@ def test_llama3_8b_by_data(update: str, moved: dict[str, float]) -> None:
 
 
 def test_llama3_8b_by_context() -> None:
-    """Keys and values of 3 other parts of 4 come forward, and sums of their errors go back."""
+    """Keys and values of 3 other parts of 4 come forward, again backward; their errors go back.
+
+    NVIDIA/TransformerEngine, context_parallel.py: each keeps its own part of them alone.
+    """
     step = run("llama3-8b:layers=4", "cp=4,dp=2", 2)
     keys_and_values = 4 * 2 * (S * 1024 * 2) * 3  # layers, both, bytes of a sequence
     assert bytes_of(step) == pytest.approx(
         {
             "forward boundary": 2 * keys_and_values,  # two samples
+            "recompute boundary": 2 * keys_and_values,
             "gradient partial sums": 2 * 7 * P_8B * 4 + 2 * keys_and_values,
         }
     )
@@ -264,3 +268,15 @@ def test_classes_count_all_stages_of_a_place() -> None:
         for what in ("weights", "optimizer"):
             at = CLASSES.index(what)
             assert one.memory[k].by_class[at] == pytest.approx(four.memory[k].by_class[at])
+
+
+def test_by_context_a_layer_keeps_its_own_keys_and_values() -> None:
+    """Of Llama 3 8B by 4: those of other positions are gathered again in backward."""
+    four, eight = (
+        run(f"llama3-8b:layers={layers}", "cp=4", 4, 1, attention="fused").memory[0]
+        for layers in (4, 8)
+    )
+    u = 2 * S / 4 * 4096
+    layer = (4 + 1 + 2 / 4 + 1 + 3 * 14336 / 4096) * u + 32 * S / 4 * 4
+    at = CLASSES.index("activations")
+    assert eight.by_class[at] - four.by_class[at] == pytest.approx(4 * layer, rel=1e-3)

@@ -1,6 +1,7 @@
 """Products that are kept: the same as made anew, whoever asks."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,20 @@ def test_a_part_of_the_update_takes_less() -> None:
     assert half is not None
     assert half.hbm_bytes == pytest.approx(whole.hbm_bytes / 2, rel=0.05)
     assert half.duration_ps < whole.duration_ps
+
+
+@pytest.mark.parametrize(("in_parts", "cleared"), [(False, 1.0), (True, 0.5)])
+def test_a_buffer_of_gradients_is_cleared_whole(in_parts: bool, cleared: float) -> None:
+    """By each of those that share an update out, but where gradients are there in parts."""
+    kept = replace(DEVICE, arithmetic=replace(DEVICE.arithmetic, gradient_buffer=True))
+    own, without = (products_of(NETWORK, one, DEPLOYED) for one in (kept, DEVICE))
+    of = (1, Phase.UPDATE, shard(1, 4), 0.5)
+    more, less = (one.of(*of, in_parts=in_parts) for one in (own, without))
+    assert more is not None
+    assert less is not None
+    weights = operators(NETWORK).nodes[1].pair_parameters * shard(1, 4).inputs * shard(1, 4).outputs
+    written = cleared * weights * kept.arithmetic.gradient_bytes
+    assert more.hbm_bytes - less.hbm_bytes == pytest.approx(written, rel=0.01)
 
 
 def test_a_node_takes_all_its_phases_one_after_the_other() -> None:

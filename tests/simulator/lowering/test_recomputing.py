@@ -129,3 +129,13 @@ def test_a_network_without_blocks_is_refused() -> None:
     plan = load_planner("data_parallel")(network, DEPLOYED.planned(ARRAY), 16)
     with pytest.raises(PlanError, match="has no repeated blocks"):
         simulate(network, plan, ARRAY, replace(DEPLOYED, recompute="full"))
+
+
+def test_so_many_blocks_are_computed_again_in_each_stage() -> None:
+    """Of two stages of two blocks each: one of each, or both as "full" has it."""
+    plan = plan_of(GPT, "dp=4,pp=2", 16, micro_batch=2)
+
+    one, two, full = (spent(run(plan, mode), Phase.RECOMPUTE) for mode in ("1", "2", "full"))
+    assert full > 0
+    assert one == pytest.approx(full / 2)
+    assert two == pytest.approx(full)
