@@ -93,8 +93,21 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> Loaded:
     merged: Settings = {}
     for layer in reversed(layers):
         merged.pop("description", None)  # of what is extended, which is another machine
+        _check_peak(merged, layer)
         merged = merge(merged, layer)
     return Loaded(labels[0], seen[0], merged, tuple(labels[1:]))
+
+
+def _check_peak(base: Settings, layer: Settings) -> None:
+    """Raise SpecError for a peak that nothing would read: what is extended has others by format."""
+    by_format = "chip.peak_by_format."
+    known = [key for key in base if key.startswith(by_format)]
+    peak = layer.get("chip.peak")
+    if known and peak and not any(key.startswith(by_format) for key in layer):
+        raise SpecError(
+            f"{peak.origin}: chip.peak: what it extends has peaks by format, which go before it; "
+            f'write {known[0]} = "{peak.value}", and of each other format'
+        )
 
 
 def spec_kind(name: str) -> str | None:

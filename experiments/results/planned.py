@@ -65,28 +65,41 @@ class PlanResult(Result):
         return list(_rows(self.plan, self.array))
 
     def to_frame(self) -> pandas.DataFrame:
-        """A row for each level of each distinct group, and layer.
+        """A row for each level of each distinct group, and layer; of a pipeline also each stage.
 
         ``share`` is the first half's; ``cost`` the whole split's, in the
         objective's unit (seconds, or elements); ``update`` is how the layer's weights are
-        updated everywhere.
+        updated everywhere. ``stage`` is there for a pipeline, a row for its first replica.
         """
         import pandas
 
-        everyone = (str(Update.REPLICATED),) * len(self.plan.nodes)
-        updates = tuple(map(str, self.plan.updates)) or everyone
+        if self.plan.pipeline is None:
+            return pandas.DataFrame(_cuts(self.plan, self.array), columns=list(CUTS))
+        pipeline = self.plan.pipeline
         rows = [
-            (describe(group, chain), first + i, layer, str(cut.type), cut.share, split.cost, update)
-            for group, first, chain in stretches(self.plan.root, self.array.group, 0)
-            for i, split in enumerate(chain)
-            for layer, cut, update in zip(self.plan.nodes, split.partitions, updates, strict=True)
+            (k, *row)
+            for k, stage in enumerate(pipeline.stages)
+            for place in [pipeline.places[stage.place]]
+            for row in _cuts(stage.plan, self.array.part(*place.replica(0)))
         ]
-        columns = ["group", "level", "layer", "type", "share", "cost", "update"]
-        return pandas.DataFrame(rows, columns=columns)
+        return pandas.DataFrame(rows, columns=["stage", *CUTS])
 
     def plot(self) -> Figure:
         """A map of layers by levels; raises UsageError where nothing is split."""
         return plot_plan(self.plan, self.array)
+
+
+CUTS = ("group", "level", "layer", "type", "share", "cost", "update")
+
+
+def _cuts(plan: Plan, array: Array) -> Iterator[tuple[Any, ...]]:
+    """Of each layer at each level of each distinct group what ``CUTS`` are called."""
+    updates = tuple(map(str, plan.updates)) or (str(Update.REPLICATED),) * len(plan.nodes)
+    for group, first, chain in stretches(plan.root, array.group, 0):
+        for i, split in enumerate(chain):
+            for layer, cut, update in zip(plan.nodes, split.partitions, updates, strict=True):
+                where = describe(group, chain), first + i, layer
+                yield *where, str(cut.type), cut.share, split.cost, update
 
 
 def planned(case: Case) -> PlanResult:

@@ -177,3 +177,14 @@ def test_paths_are_looked_up_next_to_the_file_that_names_them(tmp_path: Path) ->
     _, _, settings = load_settings(str(tmp_path / "inner" / "top.toml"), "device")[:3]
     assert settings["a"].value == "inner"
     assert settings["a"].folder == tmp_path / "inner"
+
+
+def test_a_peak_that_peaks_by_format_go_before_is_refused(tmp_path: Path) -> None:
+    """Of what is extended; with peaks by format of its own a file has said both."""
+    file = tmp_path / "fast.toml"
+    plain = 'kind = "device"\nextends = "h100-sxm"\nchip.peak = "2000 TFLOP/s"\n'
+    file.write_text(plain)
+    with pytest.raises(SpecError, match=r"fast.toml: chip.peak: .*write chip.peak_by_format.bf16"):
+        load_settings(str(file), "device")
+    file.write_text(plain + 'chip.peak_by_format.bf16 = "2000 TFLOP/s"\n')
+    assert load_settings(str(file), "device").settings["chip.peak"].value == "2000 TFLOP/s"

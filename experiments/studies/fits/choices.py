@@ -315,5 +315,6 @@ def varied_of(text: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys("update" if part == "zero" else part for part in parts))
     for name in found:
         if name not in VARIED:
-            raise UsageError(f"--axes {text}: no {name!r}; there are {', '.join(VARIED)}")
+            known = ", ".join("zero" if one == "update" else one for one in VARIED)
+            raise UsageError(f"--axes {text}: no {name!r}; there are {known}")
     return found

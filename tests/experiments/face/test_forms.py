@@ -232,3 +232,17 @@ def test_a_partition_and_a_plan_can_be_changed_by_hand() -> None:
     step = accelarray.simulate("lenet", changed, ARRAY)
     assert step.timeline.iteration_ps != SAME.timeline.iteration_ps
     assert str(step.case) == f"lenet, by hand on {step.case.array.name}, batch 64, published"
+
+
+def test_the_frame_of_a_plan_with_stages_has_them_all() -> None:
+    plan = accelarray.plan(
+        "gpt2:layers=4", array="h100-cluster", batch=16, parallel="dp=4,pp=2", set=["nodes=1"]
+    )
+    frame = plan.to_frame()
+    assert len(frame) == len(plan.rows()) > 0
+    assert set(frame["stage"]) == {0, 1}
+
+
+def test_fit_has_micro_batches_of_each_combination_alone() -> None:
+    with pytest.raises(UsageError, match=r"micro_batches = 2: .*--axes micro-batch"):
+        accelarray.fit("lenet", "h100-cluster", 64, micro_batches=2)

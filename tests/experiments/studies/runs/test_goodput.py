@@ -130,6 +130,15 @@ def test_a_long_run_with_few_spares_waits_as_the_closed_form_says(spares: int) -
     assert useful_s / (60 * MONTH_S) == pytest.approx(of.share(57 * MINUTE), abs=0.015)
 
 
+def test_waiting_at_the_end_of_a_month_is_waiting() -> None:
+    """One failure without a spare: of a repair that does not end nothing is work done again."""
+    of = replace(ONE, mtbf_s=5 * MONTH_S / 30, spares=0, repair_s=10 * MONTH_S)
+    spent = simulated(of, HOUR, 1, 0)
+    assert spent.failures == 1
+    assert spent.waiting > 0.2
+    assert 0 <= spent.lost * MONTH_S <= HOUR + of.stall_s + of.write_s
+
+
 def test_a_seed_gives_one_answer_and_another_seed_another() -> None:
     simulated.cache_clear()
     first = simulated(ONE, HOUR, 3, 5)
