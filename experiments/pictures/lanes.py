@@ -95,12 +95,13 @@ def sites(timeline: Timeline) -> list[Site]:
 def chosen(everything: Sequence[Site], devices: str) -> list[Site]:
     """The boards (or cores) that ``devices`` names and the links above; raises UsageError.
 
+    What stages send each other is shown whichever are named: its sites do not know whose it is.
     ``devices`` lists boards by name, number or range: ``board0,board3``, ``0,3`` or ``0-7``.
     """
     boards = [site for site in everything if site.level == BOARD]
     wanted = [boards[i] for i in _numbers(devices, len(boards), everything[0].unit)]
     names = {site.name for site in wanted} | {name for site in wanted for name in site.above}
-    return [site for site in everything if site.name in names]
+    return [site for site in everything if site.name in names or site.level == BETWEEN]
 
 
 def _numbers(text: str, boards: int, unit: str) -> list[int]:

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import accelarray
 from experiments.output import UsageError
 from experiments.pictures.lanes import BOARD, Slice, chart, chosen, labels, sites, tracks
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from planners import load_planner
 from simulator import Execution, Timeline, simulate
+from simulator.lowering.pipeline.transfers import BETWEEN
 from tests.strategies import arrays, networks, plans, timelines
 from workloads import load_network
 
@@ -207,3 +209,17 @@ def test_chosen_cores_have_lanes_of_their_own() -> None:
         chosen(sites(timeline), "32")
     with pytest.raises(UsageError, match="names or numbers of cores, as core0,core3"):
         chosen(sites(timeline), "board0")
+
+
+def test_chosen_devices_keep_what_stages_send_each_other() -> None:
+    step = accelarray.simulate(
+        "gpt2:layers=2:seq=32",
+        array="h100-cluster",
+        batch=4,
+        parallel="pp=2,dp=2",
+        set=["nodes=1", "devices.0.count=4"],
+        folded=False,
+    )
+    every = sites(step.timeline)
+    assert any(site.level == BETWEEN for site in every)
+    assert [site.name for site in chosen(every, "0-3")] == [site.name for site in every]
