@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from experiments.options import GROUPS, option_rows
+from experiments.options import GROUPS, SWITCH, option_rows
 
 HEAD = """# Options
 
 Each option is a flag and a key. A key stands in a `--config` file, or after `--set`. Flags that
-no `--help` lists work too. [Specs](specs.md) lists the keys of an array.
+no `--help` lists work too. The key of a flag without a value is `true` or `false`.
+[Specs](specs.md) lists the keys of an array.
 `python -m tests.options_page` writes this page from the table that makes the flags.
 
 ```toml
@@ -43,7 +44,7 @@ def page() -> str:
 
 
 def _line(row: dict[str, str]) -> str:
-    flag = f"{row['flag']} {row['values']}".strip()
+    flag = f"{row['flag']} {row['values']}".strip() if row["values"] != SWITCH else row["flag"]
     unit = f", in {row['unit']}" if row["unit"] else ""
     cells = (f"`{row['key']}`", f"`{flag}`", row["default"] or "none", row["meaning"] + unit)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

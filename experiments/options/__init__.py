@@ -49,6 +49,10 @@ NETWORK = {
 """The option that is no flag."""
 
 
+SWITCH = "true|false"
+"""Values of a flag that takes none: of its key."""
+
+
 def _listed(options: Iterable[Option]) -> list[Option]:
     return [option for option in options if option.key not in ("set", "config", "vary")]
 
@@ -57,7 +61,7 @@ def _row(option: Option) -> dict[str, str]:
     return {
         "key": option.key,
         "flag": f"--{option.name}",
-        "values": option.values or "true|false",
+        "values": option.values or SWITCH,
         "default": option.otherwise,
         "unit": option.unit,
         "meaning": option.about,
@@ -66,13 +70,17 @@ def _row(option: Option) -> dict[str, str]:
 
 def options_text() -> str:
     """What ``list options`` prints: each key with its flag, values, default, unit and meaning."""
-    parts = ["Options as --set KEY=VALUE, in a --config file, or as flags.\n"]
+    parts = [
+        "Options as --set KEY=VALUE, in a --config file, or as flags. Where a flag has no\n"
+        "value, that of its key is true or false.\n"
+    ]
     for title, options in GROUPS.items():
         parts.append(f"{title}\n")
         for row in [*([NETWORK] if options is MODEL else []), *map(_row, _listed(options))]:
             default = f"default: {row['default'] or 'none'}"
             unit = f"; unit: {row['unit']}" if row["unit"] else ""
-            flag = f"{row['flag']} {row['values']}".strip()
+            values = row["values"]
+            flag = f"{row['flag']} {values}".strip() if values != SWITCH else row["flag"]
             lines = [f"{row['key']}   ({flag})", f"{default}{unit}"]
             texts = zip(("  ", "      ", "      "), [*lines, row["meaning"]], strict=True)
             parts += [_wrapped(text, indent) for indent, text in texts]
@@ -93,6 +101,7 @@ __all__ = [
     "PIPEDREAM",
     "SPEC_KEYS",
     "SPEC_TABLES",
+    "SWITCH",
     "TITLES",
     "Option",
     "option_rows",

@@ -88,6 +88,7 @@ class _Planning:
         stages = stage_devices(staging.stage_hw) if staging.stage_hw else ()
         self._axes = axes = on_devices(axes, stages) or axes.on(array.group.size, array.name)
         self._staging = replace(staging, stages=axes.pp, virtual=axes.vp)
+        self._staging.check_recompute()
         for tp in {one.tp for stage in stages for one in stage} or {axes.tp}:
             if tp > 1:
                 check_groups(self._graph, "tp", tp)
@@ -105,7 +106,8 @@ class _Planning:
         names = tuple(node.name for node in self._graph)
         made = Plan(AXES, self._network.name, batch, self._objective.name, names, None)
         everywhere = self._places[0].count == self._array.group.size
-        if many == self._axes.pp * self._axes.vp == 1 and not self._apart and everywhere:
+        whole = not self._apart and everywhere and not self._staging.recompute
+        if many == self._axes.pp * self._axes.vp == 1 and whole:
             return self._split(made, self._network, self._array)
         found = cut_into(self._network, self._firsts())
         size, alike = micro_batch(batch, many), first_alike(found)

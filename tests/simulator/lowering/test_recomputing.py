@@ -139,3 +139,13 @@ def test_so_many_blocks_are_computed_again_in_each_stage() -> None:
     assert full > 0
     assert one == pytest.approx(full / 2)
     assert two == pytest.approx(full)
+
+
+def test_one_stage_of_axes_is_computed_again_where_asked() -> None:
+    plan = plan_of(GPT, "dp=8", 16, recompute="all")  # type: ignore[arg-type]
+    assert plan.pipeline is not None
+    assert [stage.recompute for stage in plan.pipeline.stages] == [True]
+    kept = plan_of(GPT, "dp=8", 16)
+    assert run(plan, "none").iteration_ps > 1.2 * run(kept, "none").iteration_ps
+    with pytest.raises(PlanError, match="there is no stage 5; stages are 0 to 0"):
+        plan_of(GPT, "dp=8", 16, recompute="5")  # type: ignore[arg-type]
