@@ -154,8 +154,6 @@ class FitResult(Result):
                 f"{every:,} combination{'s' * (every != 1)}: the first pass estimated "
                 f"{estimated:,}{of_them}{others}."
             )
-        if "micro-batch" not in self.asked[0].varied:
-            yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         kinds = f" ({staged} with stages on kinds of devices)" if staged else ""
         over = len(self.others)
         limited = " and keeps the limits" if self.at_most != AtMost() else ""
@@ -166,6 +164,8 @@ class FitResult(Result):
         table = f" The table has {best}; --format json has all." if rest else ""
         if self.fits or self.others:
             yield f"The engine simulated {len(self.fits)}{kinds}{more}.{table}"
+        if "micro-batch" not in self.asked[0].varied:
+            yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         if not self.fits:
             each = ", ".join(f"{one.capacity_bytes / 2**30:.3g} GiB" for one in self.asked)
             yield (

@@ -7,10 +7,13 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
 from os import PathLike
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from experiments.options import ALIASES, OPTIONS
+from experiments.output import UsageError
 
 if TYPE_CHECKING:
     from experiments.results.planned import PlanResult
@@ -208,6 +211,7 @@ def explicit(**own: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def called(*args: Any, **keywords: Any) -> Any:
             check_keywords(keywords, parameters)
+            check_kinds(dict(zip(signature.parameters, args, strict=False)) | keywords, parameters)
             return function(*args, **keywords)
 
         lines = [
@@ -244,4 +248,34 @@ def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
             raise TypeError(f"unexpected keyword argument {name!r}; {hint}")
 
 
+def check_kinds(given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> None:
+    """Raise UsageError for a value that is none of the plain kinds that its keyword takes.
+
+    Numbers may be text, as the command line has them.
+    """
+    for name, value in given.items():
+        kinds = {one.strip() for one in str(parameters[name].annotation).split("|")}
+        if value is None or not kinds <= KINDS.keys():
+            continue
+        numeric = isinstance(value, str) and "bool" not in kinds and value.isdecimal()
+        whole = isinstance(value, bool) and "bool" not in kinds
+        if whole or not (numeric or any(isinstance(value, KINDS[one]) for one in kinds)):
+            words = " or ".join(_KIND_WORDS[one] for one in sorted(kinds - {"None"}))
+            raise UsageError(f"{name} {repr(value)[:80]}: must be {words}")
+
+
+KINDS: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "bool": bool,
+    "int": Integral,
+    "float": Real,
+    "None": NoneType,
+}
+"""Plain kinds of values, by the words of annotations."""
+_KIND_WORDS = {
+    "str": "text",
+    "bool": "True or False",
+    "int": "a whole number",
+    "float": "a number",
+}
 _OTHERS = ("network", "networks", "planner", "planners", "array", "batch", "execution", "set")

@@ -1,6 +1,7 @@
 """Names, paths, objects and functions are the same step."""
 
 import dataclasses
+import re
 import types
 from pathlib import Path
 from typing import Any
@@ -246,3 +247,18 @@ def test_the_frame_of_a_plan_with_stages_has_them_all() -> None:
 def test_fit_has_micro_batches_of_each_combination_alone() -> None:
     with pytest.raises(UsageError, match=r"micro_batches = 2: .*--axes micro-batch"):
         accelarray.fit("lenet", "h100-cluster", 64, micro_batches=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"jobs": "x"}, "jobs 'x': must be a whole number"),
+        ({"vary": {"nodes": [1, 2]}}, "vary {'nodes': [1, 2]}: must be text"),
+        ({"at_most": {"memory": 0.5}}, "at_most {'memory': 0.5}: must be text"),
+        ({"strict_memory": "false"}, "strict_memory 'false': must be True or False"),
+        ({"micro_batches": True}, "micro_batches True: must be a whole number"),
+    ],
+)
+def test_values_of_another_kind_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)):
+        accelarray.fit("lenet", "h100-cluster", 64, **options)
