@@ -90,7 +90,10 @@ def copy_of(
     now: int,
     kept: Sequence[float],
 ) -> Copy:
-    """Behind forward another one than there, if who made it had fewer positions."""
+    """Behind forward another one than there, if who made it had fewer positions.
+
+    What all positions attend to is read whole, whichever of them a core has.
+    """
     op, shard = mine[now], shards[mine[now].node]
     row = round(map_channels(tensor, shard) * tensor.area, 3)
     makers = [o for o in mine[:now] if tensor.tensor in [m.tensor for m in o.writes]]
@@ -98,8 +101,8 @@ def copy_of(
     if makers:
         part = kept[makers[-1].node] if makers[-1].phase is Phase.FORWARD else 1.0
         held = part * shards[makers[-1].node].positions
-    gathered = held < shard.positions
-    again = gathered and not tensor.whole and op.phase is not Phase.FORWARD
+    gathered = held < (1.0 if tensor.whole else shard.positions)
+    again = gathered and op.phase is not Phase.FORWARD
     rows = shard.rows / shard.positions if tensor.whole else shard.rows
     return Copy(tensor.tensor, rows, row, again)
 
