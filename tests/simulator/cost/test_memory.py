@@ -158,13 +158,16 @@ def test_the_brute_force_agrees(network: Network, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     ("operator", "kept"),
-    [("relu", 1), ("sigmoid", 1), ("tanh", 1), ("exp", 1), ("gelu", 2), ("silu", 2)],
+    [("", 1), ("relu", 1), ("sigmoid", 1), ("tanh", 1), ("exp", 1), ("gelu", 2), ("silu", 2)],
 )
 def test_what_is_derived_from_its_result_keeps_no_input(operator: str, kept: int) -> None:
-    """As PyTorch's autograd has it: between two products, each in kernels of its own."""
+    """As PyTorch's autograd has it: between two products, each in kernels of its own.
+
+    ReLU is a kind of its own ("") and an operator.
+    """
     net = Builder("apart", 1, 8)
     net.linear("a", 4)
-    net.other("curved", operator)
+    net.other("curved", operator) if operator else net.relu("curved")
     net.linear("b", 4)
     found = operators(eager(net.build()))
     use = memory_use(found, whole(found, 1), PLAIN)

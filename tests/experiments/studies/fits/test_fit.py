@@ -167,6 +167,12 @@ def test_tokens_of_a_step_are_samples() -> None:
         on([], 16, tokens_per_step=64)
 
 
+def test_without_buckets_each_layer_is_exchanged_alone() -> None:
+    """The first pass has no buckets of a byte each."""
+    (best,) = on([], best=1, axes="tp", bucket="0").fits
+    assert best["first_pass_s"] == pytest.approx(best["iteration_s"], rel=0.2)
+
+
 def test_several_sizes_are_ranked_by_what_is_asked() -> None:
     """More devices take less time, and give fewer tokens each."""
     sizes = "devices.0.count=2,8"
