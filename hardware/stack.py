@@ -85,7 +85,8 @@ HabitsTable: Any = table_of(
 """What a stack does, on any chip (``hardware.Stack``); what is None it leaves as it is.
 
 ``attention_wide`` is that of fp32 and tf32, where kernels of 16-bit numbers do not serve.
-``gradients_fp16`` are bytes of a gradient where products are in fp16, if that is another;
+``gradients`` are bytes of a gradient of 16-bit weights (of wider ones it is as wide as they are),
+``gradients_fp16`` those where products are in fp16, if that is another;
 ``gradient_kernel`` is as in ``hardware.Arithmetic``, ``_fp16`` and ``_wide`` in those formats.
 """
 

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from os import PathLike
-from types import NoneType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from experiments.options import ALIASES, OPTIONS
@@ -254,28 +253,21 @@ def check_kinds(given: Mapping[str, Any], parameters: Mapping[str, inspect.Param
     Numbers may be text, as the command line has them.
     """
     for name, value in given.items():
-        kinds = {one.strip() for one in str(parameters[name].annotation).split("|")}
+        kinds = {one.strip() for one in str(parameters[name].annotation).split("|")} - {"None"}
         if value is None or not kinds <= KINDS.keys():
             continue
+        truth = isinstance(value, bool) and "bool" not in kinds  # Python has it for a number
         numeric = isinstance(value, str) and "bool" not in kinds and value.isdecimal()
-        whole = isinstance(value, bool) and "bool" not in kinds
-        if whole or not (numeric or any(isinstance(value, KINDS[one]) for one in kinds)):
-            words = " or ".join(_KIND_WORDS[one] for one in sorted(kinds - {"None"}))
+        if truth or not (numeric or any(isinstance(value, KINDS[one][0]) for one in kinds)):
+            words = " or ".join(KINDS[one][1] for one in sorted(kinds))
             raise UsageError(f"{name} {repr(value)[:80]}: must be {words}")
 
 
-KINDS: dict[str, type | tuple[type, ...]] = {
-    "str": str,
-    "bool": bool,
-    "int": Integral,
-    "float": Real,
-    "None": NoneType,
+KINDS: dict[str, tuple[type, str]] = {
+    "str": (str, "text"),
+    "bool": (bool, "True or False"),
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
 }
-"""Plain kinds of values, by the words of annotations."""
-_KIND_WORDS = {
-    "str": "text",
-    "bool": "True or False",
-    "int": "a whole number",
-    "float": "a number",
-}
+"""Plain kinds of values, by the words of annotations, and what messages call them."""
 _OTHERS = ("network", "networks", "planner", "planners", "array", "batch", "execution", "set")

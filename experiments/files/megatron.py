@@ -38,14 +38,8 @@ _LATENT = {
 """With multi-head latent attention: their names, and Megatron Core's defaults."""
 _SAID = (
     *("name", "vocab", "table", "gated", "activation", "norm", "positions", "biases", "tied"),
-    *(
-        "attention_biases",
-        "head_norms",
-        "shared_gate",
-        "dense_layers",
-        "dropout",
-        "attention_dropout",
-    ),
+    *("attention_biases", "head_norms", "shared_gate", "dense_layers"),
+    *("dropout", "attention_dropout"),
     *("fused_qkv", "attention", "compiled", "eager_loss", "fused_experts", "year"),
 )
 """Sizes that flags say, and, in the last line, what the software decides."""

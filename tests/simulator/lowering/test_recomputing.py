@@ -134,7 +134,6 @@ def test_a_network_without_blocks_is_refused() -> None:
 def test_so_many_blocks_are_computed_again_in_each_stage() -> None:
     """Of two stages of two blocks each: one of each, or both as "full" has it."""
     plan = plan_of(GPT, "dp=4,pp=2", 16, micro_batch=2)
-
     one, two, full = (spent(run(plan, mode), Phase.RECOMPUTE) for mode in ("1", "2", "full"))
     assert full > 0
     assert one == pytest.approx(full / 2)
