@@ -24,7 +24,7 @@ def configure_design(parser: Parser) -> None:
         "max_memory",
         "plot",
     )
-    add(parser, "recompute", "pipeline.schedule", *PIPELINE, hide=PIPELINE)
+    add(parser, "recompute", "pipeline.schedule", *PIPELINE, hide=("recompute", *PIPELINE))
     add_output(parser)
 
 

@@ -210,8 +210,9 @@ def explicit(**own: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def called(*args: Any, **keywords: Any) -> Any:
             check_keywords(keywords, parameters)
-            check_kinds(dict(zip(signature.parameters, args, strict=False)) | keywords, parameters)
-            return function(*args, **keywords)
+            named = checked(dict(zip(signature.parameters, args, strict=False)), parameters)
+            rest = args[len(named) :]
+            return function(*named.values(), *rest, **checked(keywords, parameters))
 
         lines = [
             f"- {name}: {own.get(name) or about(function.__name__, name)}" for name in parameters
@@ -247,11 +248,14 @@ def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
             raise TypeError(f"unexpected keyword argument {name!r}; {hint}")
 
 
-def check_kinds(given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> None:
-    """Raise UsageError for a value that is none of the plain kinds that its keyword takes.
+def checked(
+    given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
+) -> dict[str, Any]:
+    """Values by keyword; raises UsageError for one that is of no kind that its keyword takes.
 
     Numbers may be text, as the command line has them.
     """
+    found = dict(given)
     for name, value in given.items():
         kinds = {one.strip() for one in str(parameters[name].annotation).split("|")} - {"None"}
         if value is None or not kinds <= KINDS.keys():
@@ -259,11 +263,17 @@ def check_kinds(given: Mapping[str, Any], parameters: Mapping[str, inspect.Param
         truth = isinstance(value, bool) and "bool" not in kinds  # Python has it for a number
         numeric = isinstance(value, str) and "bool" not in kinds and value.isdecimal()
         if truth or not (numeric or any(isinstance(value, KINDS[one][0]) for one in kinds)):
-            words = " or ".join(KINDS[one][1] for one in sorted(kinds))
+            words = " or ".join(dict.fromkeys(KINDS[one][1] for one in sorted(kinds)))
             raise UsageError(f"{name} {repr(value)[:80]}: must be {words}")
+        if numeric and "str" not in kinds:
+            found[name] = int(value)
+    return found
 
 
 KINDS: dict[str, tuple[type, str]] = {
+    "Changes": (Iterable, 'changes as "KEY=VALUE"'),
+    "PathLike[str]": (PathLike, "a path"),
+    "os.PathLike[str]": (PathLike, "a path"),
     "str": (str, "text"),
     "bool": (bool, "True or False"),
     "int": (Integral, "a whole number"),

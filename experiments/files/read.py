@@ -50,6 +50,8 @@ READERS: dict[str, tuple[Callable[[Fields], Job], re.Pattern[str], re.Pattern[st
     ),
 }
 """By kind of file: what reads it, keys without effect, and keys that it is known by."""
+_TIMED = re.compile(r"(.*\.)?\w*(overlap|bucket_size|cuda_graph)\w*")
+"""Keys that change how long a step takes, of any framework, and that have no field of ours."""
 _MEGATRON = "Megatron's arguments"
 _LARGEST = 1 << 20
 _LONGEST = 4 << 20
@@ -168,6 +170,10 @@ def _read(name: str) -> tuple[str, Job]:
         )
     one = Fields(name, flat, UsageError)
     job = reading(one)
+    if idle := [key for key in one.left if _TIMED.fullmatch(key)]:
+        keys = ", ".join(idle[:10])
+        one.notes.append(f"{keys}: not read; --overlap, --bucket or --stack say it")
+        one.left = {key: value for key, value in one.left.items() if key not in idle}
     return kind, replace(job, notes=(*one.notes, *one.unknown(without_effect)))
 
 
@@ -198,7 +204,7 @@ def _by_last(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ASSIGNED = re.compile(
-    r"^\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s(#]*)\s*(?:#.*)?$", re.M
+    r"(?:^|;)\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s(#;]*)\s*(?=;|#|$)", re.M
 )
 _ARRAY = re.compile(r"^\s*\w+\+?=\(")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)(?::-([^}]*))?\}?")

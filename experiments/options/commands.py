@@ -75,8 +75,9 @@ COMMANDS = (
     shown(
         "vary",
         "KEY=VALUES",
-        "vary an option or a value of the array: batch=64,128 or "
-        'network.bandwidth="1 Gbit/s:1 Tbit/s:log:16"; several make a grid',
+        "vary an option or a value of the array: batch=64,128, "
+        'network.bandwidth="1 Gbit/s:1 Tbit/s:log:16" or "parallel=dp=4,tp=2;dp=8"; several make '
+        "a grid",
         kind="many",
         required=True,
     ),

@@ -20,7 +20,7 @@ from experiments.results.formats import rows_of
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.fits.estimated import run_estimated, told
-from experiments.studies.options import MODEL_OPTIONS, Axis, check_axes, parse_axes
+from experiments.studies.options import MODEL_OPTIONS, OF_COMMAS, Axis, check_axes, parse_axes
 from experiments.studies.step_numbers import MEASURES, check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
 from hardware import format_quantity
@@ -139,6 +139,8 @@ def _values(key: str, values: str | Iterable[object]) -> str:
     if isinstance(values, str):
         return values
     texts = [_text(key, value) for value in values]
+    if key in OF_COMMAS:
+        return ";".join([*texts, ""])
     for text in texts:
         if "," in text:
             raise UsageError(f"vary {key!r}: {text!r} has a comma, which parts values; rename it")

@@ -20,6 +20,8 @@ from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
 
 DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "update_order", "algorithm", "memory_reserve")
+OF_COMMAS = ("parallel", "axis_order", "cuts")
+"""Options whose values are lists: semicolons part several of them."""
 AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch", "stage_hw", "stage_layers")
 OF_STAGES: dict[str, Callable[[str], object]] = {
     "stages": lambda text: 0 if text == "auto" else _number("stages", text),
@@ -244,7 +246,8 @@ def parse_axes(texts: Iterable[str]) -> tuple[Axis, ...]:
 def parse_vary(text: str) -> Axis:
     """``batch=64,128``, ``network.bandwidth=1 Gbit/s:1 Tbit/s:log:16``; raises UsageError.
 
-    A bucket's values may be numbers of bytes: ``bucket=0,1e6,25 MiB``.
+    A bucket's values may be numbers of bytes: ``bucket=0,1e6,25 MiB``. Semicolons part values
+    that have commas themselves: ``parallel=dp=4,tp=2;dp=8``.
     """
     key, equals, values = text.partition("=")
     key = option_name(key.strip())
@@ -255,7 +258,8 @@ def parse_vary(text: str) -> Axis:
     if len(parts) == 4 and parts[2].strip() in ("log", "lin"):
         first, last, scale, count = (part.strip() for part in parts)
         return _range(key, text, unit(first), unit(last), scale, count)
-    items = list(dict.fromkeys(unit(item.strip()) for item in values.split(",")))
+    parted = ";" if key in OF_COMMAS and ";" in values else ","
+    items = list(dict.fromkeys(unit(item.strip()) for item in values.rstrip("; ").split(parted)))
     if not all(items):
         raise UsageError(f"--vary {text!r}: an empty value")
     return _axis(key, items)

@@ -111,6 +111,9 @@ def run_of(options: Mapping[str, Any]) -> Run:
     }
     if "mtbf" not in flags and (others := [flags[name] for name in OF_FAILURES if name in flags]):
         raise UsageError(f"{others[0]}: says how failures go; say --mtbf too, as --mtbf 50000h")
+    drawn = [flags[name] for name in ("repeats", "seed") if name in flags]
+    if drawn and not {"mtbf", "spread"} & flags.keys():
+        raise UsageError(f"{drawn[0]}: nothing is drawn; say --mtbf or --spread too")
     if "mtbf" in flags and "storage_bandwidth" not in flags:
         raise UsageError(
             "--mtbf: say how fast a checkpoint is written, as --storage-bandwidth '100 GB/s'"

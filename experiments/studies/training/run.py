@@ -128,6 +128,8 @@ class Training:
             raise UsageError(f"--workers {self.workers}: at least one worker")
         if self.execution.staging is not None:
             raise UsageError("--stages and what belongs to it are for --method pipeline")
+        if self.execution.inference:
+            raise UsageError("--mode inference: what trains has a backward pass; see simulate")
         if self.execution.update:
             raise UsageError(
                 f"--update {self.execution.update}: every worker updates its own weights, as its "

@@ -199,7 +199,8 @@ def test_changes_of_a_spec_in_every_form() -> None:
 def test_batches_are_whole_numbers_of_any_kind() -> None:
     assert ps("lenet", "accpar", ARRAY, np.int64(64)) == SAME.timeline.iteration_ps
     assert accelarray.simulate("lenet", "owt", ARRAY).case.batch == 512
-    for wrong in (64.0, "64"):
+    assert ps("lenet", "accpar", ARRAY, "64") == SAME.timeline.iteration_ps
+    for wrong in (64.0, "many"):
         with pytest.raises(UsageError, match=f"batch {wrong!r}: must be a whole number"):
             accelarray.simulate("lenet", "owt", ARRAY, wrong)  # type: ignore[arg-type]
 

@@ -113,6 +113,14 @@ def test_errors_are_those_of_the_command(
             "vary 'array': expected numbers, names or quantities with a unit, found a Array",
         ),
         (sweep({"array": ["a,b"]}, "lenet", "owt"), UsageError, "has a comma"),
+        (simulate("lenet", "owt", set=1), UsageError, 'set 1: must be changes as "KEY=VALUE"'),
+        (lambda: accelarray.read(3), UsageError, "path 3: must be a path or text"),  # type: ignore[arg-type]
+        (lambda: accelarray.train("lenet", 2.5), UsageError, "workers 2.5: must be a whole"),  # type: ignore[arg-type]
+        (
+            lambda: accelarray.train("lenet", 2, mode="inference"),
+            UsageError,
+            "--mode inference: what trains has a backward pass",
+        ),
         (sweep({"network.bandwidth": ["1 Gbit/s"]}, "lenet", "owt", ARRAY), UsageError, "object"),
         (sweep({"batch": []}, "lenet", "owt"), UsageError, "expected KEY=V1,V2"),
         (

@@ -267,6 +267,40 @@ def test_an_optimizer_that_is_not_ours_is_told(
     assert len(told) == (ours is None)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "keys"),
+    [
+        (
+            "job.sh",
+            MEGATRON.replace("--lr 1e-4", "--overlap-grad-reduce --ddp-bucket-size 1000"),
+            "overlap_grad_reduce, ddp_bucket_size",
+        ),
+        (
+            "job.json",
+            '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "overlap_comm": false}}',
+            "zero_optimization.overlap_comm",
+        ),
+    ],
+)
+def test_what_changes_the_time_and_is_not_read_is_told(
+    name: str, text: str, keys: str, tmp_path: Path
+) -> None:
+    (path := tmp_path / name).write_text(text)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        accelarray.read(path)
+    words = f"{keys}: not read; --overlap, --bucket or --stack say it"
+    assert words in [str(one.message) for one in told]
+
+
+def test_several_variables_on_one_line(tmp_path: Path) -> None:
+    text = MEGATRON.replace("TP=8   # tensor", 'NAME="a;TP=2"; export TP=4;PP=1 # tensor')
+    (path := tmp_path / "job.sh").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "tp=4" in accelarray.read(path).to_dict()["options"]["parallel"]
+
+
 def test_a_vocabulary_is_padded_as_megatron_pads_it(tmp_path: Path) -> None:
     text = MEGATRON.replace("128000", "128256")
     assert read(tmp_path, "pretrain.sh", text).job.sizes["vocab"] == 129_024  # 126 x 128 x 8

@@ -14,6 +14,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.output import UsageError
+from experiments.results.sweeps import axes_of
 from experiments.studies.case import Case
 from experiments.studies.options import parse_vary
 from experiments.studies.running import cluster, runner
@@ -28,6 +29,22 @@ LENET = load_network("lenet")
 BANDWIDTHS = parse_vary("network.bandwidth=1 Gbit/s:1 Tbit/s:log:3")
 SMALL = ("devices.0.count=2", "devices.1.count=2")
 GRID = Grid((LENET,), ("owt", "accpar"), "accpar-mixed", (BANDWIDTHS,), SMALL)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("parallel=dp=4,tp=2; dp=8", ["dp=4,tp=2", "dp=8"]),
+        ("parallel=dp=4,tp=2;", ["dp=4,tp=2"]),
+        ("parallel=dp=4,tp=2", ["dp=4", "tp=2"]),
+        ("stage_layers=7;3,5;5", ["7;3", "5;5"]),
+    ],
+)
+def test_semicolons_part_values_with_commas(text: str, values: list[str]) -> None:
+    assert [value.text for value in parse_vary(text).values] == values
+    key, _, rest = text.partition("=")
+    if rest.endswith(";"):
+        assert parse_vary(f"{key}={rest}") == axes_of({key: values})[0]
 
 
 def test_a_tidy_table() -> None:

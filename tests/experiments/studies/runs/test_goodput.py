@@ -243,6 +243,8 @@ def test_python_takes_the_same_words() -> None:
         ({"mtbf": "1e13 s"}, "--mtbf 1e13 s: outside 0...1e+12 s"),
         ({"mtbf": "5 GB"}, "--mtbf 5 GB: 'GB' is not a unit of s"),
         ({"mtbf": "5 kh"}, "--mtbf 5 kh: 'kh' is not a unit of s"),
+        ({"repeats": 3}, "--repeats: nothing is drawn; say --mtbf or --spread too"),
+        ({"seed": 3}, "--seed: nothing is drawn"),
         ({"repeats": 0}, "--repeats 0: a whole number from 1 to 10,000"),
         ({"repeats": True}, "--repeats True: a whole number"),
         ({"seed": -1}, "--seed -1: a whole number from 0"),
