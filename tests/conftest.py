@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("alike", derandomize=True, database=None, print_blob=True, deadline=None)
+settings.register_profile(
+    "alike", max_examples=40, derandomize=True, database=None, print_blob=True, deadline=None
+)
 settings.register_profile("new", deadline=None)
 settings.load_profile("alike" if "CI" in os.environ else "new")
 """In CI the same examples each time, at home new ones; how long one takes is no test's business."""

@@ -25,7 +25,7 @@ from planners import (
 from planners.hierarchy import plan_hierarchy
 from simulator import simulate
 from tests.effort import calls
-from workloads import FURTHER, ZOO, Network, cut, load_network, partition_graph
+from workloads import FURTHER, SIZES, ZOO, Network, cut, load_network, partition_graph
 
 ARRAYS = {
     "mixed": load_array("accpar-mixed", ["devices.0.count=4", "devices.1.count=4"]),
@@ -191,7 +191,13 @@ def test_more_choices_are_never_worse_at_the_first_level(
     assert first.cost <= second.cost * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name", [*ZOO, *FURTHER])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.slow] if n in SIZES and n != "bert-base" else [])
+        for n in (*ZOO, *FURTHER)
+    ],
+)
 def test_planning_is_linear_in_layers(name: str) -> None:
     """About 600 calls for each of a node's eight levels, whether of 4 nodes or of 386."""
     network, array = load_network(name), load_array("accpar-mixed")

@@ -142,7 +142,7 @@ def test_an_interrupted_study_replaces_no_file(
 def test_a_full_device_is_one_message() -> None:
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(
-            command("list", "networks"), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            command("list", "planners"), stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert ran.returncode == 2
     assert "standard output cannot be written: No space left" in ran.stderr

@@ -19,9 +19,16 @@ from workloads import Builder
 from workloads.exporters.onnx_model import to_onnx
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
 @pytest.mark.parametrize(
-    "command", [["list", "planners"], ["--help"], ["show", "tpu-v3"], ["show", "no-such-thing"]]
+    ("encoding", "command"),
+    [
+        ("ascii", ["list", "planners"]),
+        ("latin-1", ["list", "planners"]),
+        ("utf-8", ["list", "planners"]),
+        ("ascii", ["--help"]),
+        ("cp1252", ["show", "tpu-v3"]),
+        ("ascii", ["show", "no-such-thing"]),
+    ],
 )
 def test_no_encoding_is_too_small(encoding: str, command: list[str]) -> None:
     done = subprocess.run(

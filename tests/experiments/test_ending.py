@@ -74,7 +74,6 @@ def to_group(process: "subprocess.Popen[str]", number: int) -> None:
     [
         (workers_start, to_group, signal.SIGINT, 130),
         (workers_start, to_parent, signal.SIGTERM, 143),
-        (results_come, to_parent, signal.SIGTERM, 143),
         (results_come, to_parent, signal.SIGKILL, -signal.SIGKILL),
     ],
 )

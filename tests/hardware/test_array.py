@@ -136,7 +136,7 @@ def leaves(group: Group) -> Iterator[Device]:
         yield from leaves(half)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(arrays(5, 3), st.booleans(), st.data())
 def test_a_part_has_the_leaves_that_are_there(
     array: Array, cores: bool, data: st.DataObject
@@ -163,7 +163,7 @@ def test_a_part_has_the_leaves_that_are_there(
     assert list(leaves(again.group)) == every[first + inner : first + count]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(arrays(4, 2))
 def test_the_whole_of_it_is_itself(array: Array) -> None:
     assert array.group.taken(0, array.group.size) == array.group

@@ -91,7 +91,7 @@ def test_turns_of_one_are_no_turns(mixed: str) -> None:
 SIDES = ("v100:1x1{}+v100:1x1", "v100:1x1{}+t4:1x1", "t4:1x1{}+v100:1x1", "v100:1x1", "t4:1x1")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(SIDES), st.integers(1, 4)), min_size=2, max_size=3),
     st.sampled_from(["1f1b", "gpipe", "zero-bubble"]),

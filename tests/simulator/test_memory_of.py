@@ -13,7 +13,7 @@ from tests.simulator.lowering.test_deployed import steps
 from workloads import Network, load_network
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps())
 def test_of_one_stage(case: tuple[Network, Plan, Array, Execution]) -> None:
     assert memory_of(*case) == simulate(*case).memory

@@ -37,7 +37,7 @@ from simulator.search.bounds import is_layout, step_bound
 from tests.strategies import arrays, networks, plans
 from workloads import Network, load_network
 
-FEW, MANY = 23, 556
+FEW, MANY = 12, 556
 """Examples of each of fifteen relations: 345 and 8,340 together."""
 ANOMALY = 0.06
 """The most that a faster part may cost where exchanges overlap or share links."""

@@ -139,7 +139,7 @@ def test_cuts_in_many(name: str, stages: int) -> None:
     check(network, firsts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_random_networks(data: st.DataObject) -> None:
     network = data.draw(networks(9))

@@ -136,7 +136,7 @@ def test_kept_evaluations_are_not_made_again(
 
 def test_a_kill_in_the_middle_loses_nothing_that_was_written(tmp_path: Path) -> None:
     store = tmp_path / "kept.db"
-    words = ["design", "alexnet", "--space", "small", "--search", "exhaustive"]
+    words = ["design", "lenet", "--space", "small", "--search", "exhaustive"]
     command = [sys.executable, "-m", "experiments.cli", *words, "--store", str(store)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ)) as process:
         while process.poll() is None:

@@ -13,6 +13,7 @@ from tests.experiments.commands.test_plan_profile import BERT, VGG
 from tests.experiments.measured.some_rows import SMALL, table
 
 LONG = {
+    "papers validate",
     "papers reproduce accpar --plot figures",
     "papers validate --set roofline.pad_matrix_unit=128 --output errors.json",
     "papers report --output report.html",

@@ -38,8 +38,24 @@ def test_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_several_sizes_of_an_array_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     """Each size is there, and what is said to be the best is a step with these flags."""
-    gpt = ["gpt2:layers=4:seq=16", "--array", "h100-cluster", "--batch", "16"]
-    assert main(["fit", *gpt, "--vary", "nodes=1,2", "--objective", "cost", "--best", "9"]) == 0
+    gpt = ["gpt2:layers=2:seq=16", "--array", "h100-cluster", "--batch", "16"]
+    assert (
+        main(
+            [
+                "fit",
+                *gpt,
+                "--axes",
+                "tp,micro-batch,zero",
+                "--vary",
+                "nodes=1,2",
+                "--objective",
+                "cost",
+                "--best",
+                "4",
+            ]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     rows = [line for line in out.splitlines() if line.startswith(("│", "┃"))]
     assert max(map(len, rows)) <= 80
@@ -66,10 +82,10 @@ def test_stages_that_are_not_searched_are_told(capsys: pytest.CaptureFixture[str
 def test_what_a_store_has_already_changes_no_order(tmp_path: Path) -> None:
     """Two combinations that take equally long changed places with what was finished before."""
     asked = ("gpt2:layers=2:seq=16", "tpu-v3-8", 8)
-    first = fit(*asked, store=tmp_path / "s.db")
+    first = fit(*asked, best=8, store=tmp_path / "s.db")
     with sqlite3.connect(tmp_path / "s.db") as store:
         store.execute("DELETE FROM results WHERE rowid % 2")
-    assert fit(*asked, store=tmp_path / "s.db").to_dict() == first.to_dict()
+    assert fit(*asked, best=8, store=tmp_path / "s.db").to_dict() == first.to_dict()
 
 
 def test_tokens_of_a_step_stand_for_the_batch(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,7 +91,7 @@ def test_what_a_block_and_a_kind_hold() -> None:
     assert kinds == {"conv": 1 + 2 + 4, BOUNDARY: 8 + 16, BUCKETS: 32, STEPS_END: 64, "other": 128}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(timelines())
 def test_parts_and_kinds_of_links_are_all_there_is(timeline: Timeline) -> None:
     paths = paths_of(timeline)

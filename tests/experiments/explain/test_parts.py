@@ -21,7 +21,7 @@ from workloads import load_network
 LENET = load_network("lenet")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(timelines())
 def test_paths_and_layers_are_the_step(timeline: Timeline) -> None:
     paths = paths_of(timeline)
@@ -49,7 +49,7 @@ def test_paths_and_layers_are_the_step(timeline: Timeline) -> None:
     assert paths.idle_cores == timeline.cores - busy
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(timelines())
 def test_links_and_units_are_never_given_away_twice(timeline: Timeline) -> None:
     found = links(timeline)

@@ -135,7 +135,7 @@ def read_back(folder: Path, target: str, text: str) -> Job:
 
 @pytest.mark.parametrize("target", WRITERS)
 @settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_what_has_no_remark_reads_back_to_the_same_job(
@@ -169,7 +169,7 @@ def test_maxtext_has_no_biases() -> None:
 def test_many_plans_have_no_remark() -> None:
     """Otherwise the test above would test nothing."""
     if all(SAME.values()):
-        assert min(SAME.values()) >= 5, SAME
+        assert min(SAME.values()) >= 2, SAME
 
 
 LLAMA = replace(SIZES["llama3-8b"], layers=14, seq=512)

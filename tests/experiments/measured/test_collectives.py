@@ -1,19 +1,19 @@
 """Collectives beside formulas, another simulator and NCCL's measured times."""
 
-import json
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
 
-from experiments.cli import main
+from experiments.face.measured import tables_of
 from experiments.measured.collectives import (
     EXACT,
     LARGE,
     SIZE_BYTES,
     closed_forms,
     independent,
+    latencies,
     measured,
     measured_section,
     shipped,
@@ -21,19 +21,14 @@ from experiments.measured.collectives import (
 from hardware import Wires, load_array
 from simulator import chosen
 from simulator.collectives.choice import ALGORITHMS
+from tests.experiments.measured.whole import validated
 
 B = 50 * 2**30
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def said() -> Any:
-    import contextlib
-    import io
-
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        assert main(["validate", "--format", "json"]) == 0
-    return json.loads(out.getvalue())
+    return validated()
 
 
 def test_every_case_is_as_exact_as_whole_picoseconds_allow(said: Any) -> None:
@@ -187,14 +182,12 @@ LATENCIES = (
 """Some medians of public tables; of L40S there is no array."""
 
 
-def test_latencies_are_read_by_their_columns_and_come_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_latencies_are_read_by_their_columns_and_come_out(tmp_path: Path) -> None:
     """Today's floor of 75 us is five times as much as a small all-reduce on H100 takes."""
     lines = ["device,op_name,num_gpus,latency_ms,versions,bytes"]
     lines += [f"{d},{op},{n},{ms},1,{size}" for d, op, n, ms, size in LATENCIES]
     (table := tmp_path / "latencies.csv").write_text("\n".join(lines))
-    assert main(["validate", "--table", str(table), "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["latencies"]
+    *_, rows = tables_of(str(table))
+    found = list(measured(latencies(rows)))
     assert len(found) == len(LATENCIES) - 1
     assert max(abs(case["error"]) for case in found) < 0.15

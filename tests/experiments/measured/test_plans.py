@@ -26,9 +26,10 @@ def steps(name: str, every: int, folder: Path = PLANS) -> tuple[list[float], lis
     return [row.step_s or 0.0 for row in rows], predicted
 
 
-def test_plans_on_16_t4_are_in_order() -> None:
+@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_plans_on_16_t4_are_in_order(every: int) -> None:
     """AMP's own planner has 0.93, and picks a plan 10 % slower than the best."""
-    measured, predicted = steps("amp", 1)
+    measured, predicted = steps("amp", every)
     errors = [ours / theirs - 1 for theirs, ours in zip(measured, predicted, strict=True)]
     assert pd.Series(measured).rank().corr(pd.Series(predicted).rank()) > 0.91
     assert measured[predicted.index(min(predicted))] <= 1.05 * min(measured)

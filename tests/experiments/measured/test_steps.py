@@ -138,8 +138,9 @@ def test_every_network_and_machine_of_the_review_is_there() -> None:
     assert all(len(row.source) > 20 for row in shipped_gpus())
 
 
-@pytest.mark.parametrize("key", ["matrix_efficiency", "memory_efficiency"])
-@pytest.mark.parametrize("factor", [0.85, 1.15])
+@pytest.mark.parametrize(
+    ("key", "factor"), [("matrix_efficiency", 0.85), ("memory_efficiency", 1.15)]
+)
 def test_other_constants_fit_worse(key: str, factor: float, gpus: list[Any]) -> None:
     """The sum of absolute errors on an A100's rows of one GPU, with 15 % less or more of either."""
     values = {"matrix_efficiency": 0.62, "memory_efficiency": 0.36}

@@ -57,7 +57,7 @@ def arrows_of(timeline: Timeline) -> Counter[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines())
 def test_arrows_are_what_was_waited_for(timeline: Timeline) -> None:
     drawn = Counter(
@@ -67,7 +67,7 @@ def test_arrows_are_what_was_waited_for(timeline: Timeline) -> None:
     assert drawn == arrows_of(timeline)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines("deployed"))
 def test_links_carry_all_bytes_and_nothing_in_the_end(timeline: Timeline) -> None:
     """The area under each kind's counter is what the engine counted on its links."""

@@ -143,8 +143,15 @@ def test_too_many_lanes() -> None:
         plot_gantt([crowd])
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
-@pytest.mark.parametrize("more", [[], EIGHT, [*EIGHT, "--devices", "0,7"], [*EIGHT, "--unfolded"]])
+@pytest.mark.parametrize(
+    ("ending", "more"),
+    [
+        ("png", []),
+        ("svg", EIGHT),
+        ("pdf", [*EIGHT, "--devices", "0,7"]),
+        ("png", [*EIGHT, "--unfolded"]),
+    ],
+)
 def test_the_command_draws(tmp_path: Path, ending: str, more: list[str]) -> None:
     path = tmp_path / f"step.{ending}"
     assert main(["timeline", "alexnet", "--planner", "accpar", *more, "--output", str(path)]) == 0

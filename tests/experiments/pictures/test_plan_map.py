@@ -39,7 +39,7 @@ def drawn(plan: Plan, array: Array, folder: Path) -> Counter[str]:
     return texts(path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_stretches_are_the_tree(data: st.DataObject) -> None:
     """Every distinct split once, each group as large as the array's halving makes it."""

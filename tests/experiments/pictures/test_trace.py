@@ -74,7 +74,7 @@ def holds(tracks: list[Track], timeline: Timeline) -> None:
     assert max(ends, default=0) == timeline.iteration_ps
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(1, 16), st.booleans())
 def test_any_network_array_and_plan(data: st.DataObject, batch: int, folded: bool) -> None:
     network, array = data.draw(networks()), data.draw(arrays())
@@ -84,7 +84,7 @@ def test_any_network_array_and_plan(data: st.DataObject, batch: int, folded: boo
         holds(trace_checker.check(write(timeline, Path(folder), folded=folded)), timeline)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines("deployed", folded=False))
 def test_exchanges_that_overlap_have_threads_of_their_own(timeline: Timeline) -> None:
     """The checker demands slices that nest; every record and byte is there."""

@@ -27,7 +27,7 @@ def run(*changes: str, folded: bool = True, planner: str = "data_parallel") -> T
     return simulate(LENET, load_planner(planner)(LENET, array, 512), array, folded=folded)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data(), st.booleans())
 def test_sites_are_the_array(data: st.DataObject, folded: bool) -> None:
     network, array = data.draw(networks(most=3)), data.draw(arrays())
@@ -145,7 +145,7 @@ def deployed(planner: str = "data_parallel", *, folded: bool = True) -> Timeline
     return step_of(case)[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines())
 def test_slices_of_a_lane_never_overlap_and_none_is_lost(timeline: Timeline) -> None:
     everything = sites(timeline)

@@ -126,8 +126,7 @@ def everything(seen: Seen) -> None:
     seen.page.wait_for_timeout(50)
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
 def test_it_opens_without_a_complaint_and_asks_nobody(
     made: Path, look: Opener, width: int, scheme: Scheme
 ) -> None:

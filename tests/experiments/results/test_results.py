@@ -85,9 +85,13 @@ def test_frames_and_json(kind: str) -> None:
     assert json.loads(result.to_json()) == json.loads(json.dumps(result.to_dict()))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("ending", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("PDF", b"%PDF")]
+    ("kind", "ending", "magic"),
+    [
+        *((kind, "png", b"\x89PNG") for kind in KINDS),
+        (KINDS[0], "svg", b"<?xml"),
+        (KINDS[0], "PDF", b"%PDF"),
+    ],
 )
 def test_pictures_are_figures_that_can_be_saved(
     kind: str, ending: str, magic: bytes, tmp_path: Path

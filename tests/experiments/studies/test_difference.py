@@ -32,7 +32,7 @@ def adds_up(result: Difference) -> None:
     assert result.phases[-1] == result.layers[-1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(1, 16))
 def test_the_parts_add_up(data: st.DataObject, batch: int) -> None:
     network, array = data.draw(networks()), data.draw(arrays())
@@ -46,7 +46,7 @@ def test_the_parts_add_up(data: st.DataObject, batch: int) -> None:
     assert changes == sorted(changes, reverse=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines("deployed"))
 def test_the_parts_add_up_where_exchanges_overlap(timeline: Timeline) -> None:
     result = difference(("a", "a"), (timeline, timeline))

@@ -139,7 +139,7 @@ def zeros(gap: Callable[[float], float]) -> list[float]:
     return [min(max(root, 0.0), 1.0) for root in real.tolist() if -1e-9 < root < 1 + 1e-9]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(networks(most=6), arrays(most=4, kinds=2), st.sampled_from([TIME, TRAFFIC]))
 def test_every_split_costs_the_least(network: Network, array: Array, objective: Objective) -> None:
     """On what the splits above have left; unlike halves share each layer as seconds have it."""

@@ -26,7 +26,7 @@ def longest(seconds: list[list[float]], firsts: tuple[int, ...]) -> float:
     return max(sum(row[a:b]) for row, (a, b) in zip(seconds, pairwise(ends), strict=True))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.booleans())
 def test_no_cut_is_better(data: st.DataObject, alike: bool) -> None:
     layers = data.draw(st.integers(1, 8))

@@ -16,7 +16,7 @@ from tests.strategies import arrays
 from workloads import load_network, partition_graph
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(arrays(9, 3), st.integers(1, 30))
 def test_places_are_the_whole_array_evenly(array: Any, stages: int) -> None:
     size = array.group.size
@@ -37,7 +37,7 @@ def test_no_stages_at_all() -> None:
         places_of(load_array("accpar-homogeneous"), 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 300), st.integers(0, 400))
 def test_micro_batches_divide_the_batch_or_the_nearest_is_named(batch: int, many: int) -> None:
     if many and batch % many == 0:

@@ -11,7 +11,7 @@ from tests.strategies import arrays, networks, plans
 I, II = PartitionType.I, PartitionType.II  # noqa: E741
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_json_round_trip(data: st.DataObject) -> None:
     network, array = data.draw(networks()), data.draw(arrays())

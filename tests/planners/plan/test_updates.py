@@ -195,7 +195,7 @@ def moved(timeline: Timeline, phase: Phase, kind: Kind) -> float:
     return total.bytes / BYTES if total else 0.0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.tuples(st.sampled_from((1, 2, 3, 4)), st.sampled_from((1, 2, 4))))
 def test_bytes_are_those_of_elements_counted_one_by_one(
     data: st.DataObject, boards: tuple[int, int]

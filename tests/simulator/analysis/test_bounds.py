@@ -74,7 +74,7 @@ def assert_units_do_one_thing_at_a_time(timeline: Timeline) -> None:
             assert end <= start
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(1, 16))
 def test_any_step(data: st.DataObject, batch: int) -> None:
     network, array = data.draw(networks()), data.draw(arrays())
@@ -95,7 +95,7 @@ def test_any_step(data: st.DataObject, batch: int) -> None:
         assert sum(shares(timeline)) == pytest.approx(1.0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data(), st.integers(1, 16))
 def test_alike_halves_written_twice_take_the_same_time(data: st.DataObject, batch: int) -> None:
     """A plan whose halves share a sub-plan, against the same plan spelled out."""

@@ -27,7 +27,7 @@ from tests.strategies import arrays, networks, plans, timelines
 from workloads import load_network
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines())
 def test_it_is_the_whole_step_without_a_gap(timeline: Timeline) -> None:
     path = critical_path(timeline)
@@ -52,7 +52,7 @@ def change(operation: Operation, duration_ps: int) -> None:
     object.__setattr__(operation, "duration_ps", duration_ps)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_it_alone_decides_how_long_the_step_is(data: st.DataObject) -> None:
     """Where durations are given (published): longer on the path counts, shorter off it does not."""

@@ -233,7 +233,7 @@ def test_a_stage_that_does_not_fit_is_named() -> None:
         simulate(load_network("vgg16"), plan, small, strict)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps())
 def test_the_peak_of_a_run_is_what_was_counted_before_it(
     case: tuple[Network, Plan, Array, Execution],
@@ -311,7 +311,7 @@ def checked(timeline: Timeline) -> None:
             assert tops[nearest] == pytest.approx(full.by_class, rel=1e-6, abs=1e-2)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps())
 def test_of_one_stage(case: tuple[Network, Plan, Array, Execution]) -> None:
     timeline = simulate(*case)

@@ -10,7 +10,7 @@ from simulator.analysis.stalls import core_steps
 from tests.strategies import timelines
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines())
 def test_every_core_spends_the_whole_step(timeline: Timeline) -> None:
     cores = 0
@@ -23,7 +23,7 @@ def test_every_core_spends_the_whole_step(timeline: Timeline) -> None:
     assert cores == timeline.cores
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines("deployed"))
 def test_exposed_is_what_unions_of_intervals_say(timeline: Timeline) -> None:
     for step, time in zip(core_steps(timeline), core_times(timeline), strict=True):
@@ -32,7 +32,7 @@ def test_exposed_is_what_unions_of_intervals_say(timeline: Timeline) -> None:
         assert step.cores == time.cores
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(timelines("published"))
 def test_published_each_exchange_is_exposed_as_long_as_its_link_is_busy(timeline: Timeline) -> None:
     spent: Counter[Operation] = Counter()
@@ -50,7 +50,7 @@ def test_published_each_exchange_is_exposed_as_long_as_its_link_is_busy(timeline
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(timelines("deployed"))
 def test_a_core_waits_for_exchanges_of_its_own(timeline: Timeline) -> None:
     for step in core_steps(timeline):

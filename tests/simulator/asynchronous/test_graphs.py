@@ -44,7 +44,7 @@ def test_any_size_is_connected_and_goes_both_ways(name: str, n: int) -> None:
     assert all(w not in near for w, near in enumerate(graph.neighbours))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs())
 def test_weights_are_doubly_stochastic_and_sides_connect(graph: Graph) -> None:
     n = len(graph)
@@ -59,7 +59,7 @@ def test_weights_are_doubly_stochastic_and_sides_connect(graph: Graph) -> None:
     Graph("sides", across)  # connected, or it would raise
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs(one_way=True))
 def test_one_way_graphs(graph: Graph) -> None:
     for w, near in enumerate(graph.neighbours):

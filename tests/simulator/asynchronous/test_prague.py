@@ -34,7 +34,7 @@ def prague(
     return watched("prague", n, k, slow=slow, options=options, port=port)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(2, 9),
     st.integers(2, 5),

@@ -76,7 +76,7 @@ def most_rings(cables: Pairs, size: int) -> int:
     return many
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_no_more_rings_fit_than_brute_force_finds(data: st.DataObject) -> None:
     size = data.draw(st.integers(2, 4))

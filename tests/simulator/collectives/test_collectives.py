@@ -21,7 +21,7 @@ B, S = 1e9, 1e8
 DOCS = Path(__file__).parents[3] / "docs" / "explanation" / "collectives.md"
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(wires(most=8), st.sampled_from(COLLECTIVES), st.data())
 def test_every_algorithm_moves_what_it_must_and_auto_is_the_fastest(
     w: Wires, collective: str, data: st.DataObject

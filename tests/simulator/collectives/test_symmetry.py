@@ -88,7 +88,7 @@ def sums(strides: list[int]) -> Ints:
     return found
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(halved(), st.sampled_from(COLLECTIVES), st.data())
 def test_groups_that_are_copies_load_what_all_of_them_load(
     w: Wires, collective: str, data: st.DataObject
@@ -98,7 +98,7 @@ def test_groups_that_are_copies_load_what_all_of_them_load(
         agree(w, collective, rows, algorithm)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(wires(most=8), st.sampled_from(COLLECTIVES), st.data())
 def test_any_groups_load_what_all_of_them_load(
     w: Wires, collective: str, data: st.DataObject
@@ -194,7 +194,7 @@ def test_two_kinds_of_boards_with_other_ports_and_latencies(kind: str) -> None:
                 agree(w, "all-reduce", rows, algorithm)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(wires(most=8), st.data())
 def test_swaps_are_those_of_every_message(w: Wires, data: st.DataObject) -> None:
     if w.cores < 2:

@@ -97,7 +97,7 @@ def splits(part: Mesh) -> Iterator[tuple[PartitionType, ...]]:
         yield from splits(half)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps(), st.floats(0.2, 1.1))
 def test_every_core_by_brute_force(
     case: tuple[Network, Plan, Array, Execution], fraction: float

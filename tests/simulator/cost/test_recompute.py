@@ -1,7 +1,7 @@
 """What is computed again: the published formulas, and that nothing is read before it is there."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planners.order import Phase
@@ -30,6 +30,7 @@ def kept(network: Network, mode: str, rows: int, tp: int = 1) -> float:
     return use.kept[last] - use.held_bytes
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 6), st.sampled_from([1, 2]))
 def test_a_block_keeps_what_the_formulas_say(b: int, each: int, s: int, t: int) -> None:
     """Korthikanti et al. 2022, Table 2, without sequence parallelism, to the byte."""

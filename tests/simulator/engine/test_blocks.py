@@ -151,7 +151,7 @@ def plainly(run_it: Callable[[], Timeline]) -> Timeline:
         return run_it()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(programs())
 def test_a_block_is_its_operations_one_by_one(program: Program) -> None:
     together, apart = run(program), plainly(lambda: run(program))
@@ -217,7 +217,7 @@ def pipelines(draw: st.DrawFn) -> Program:
     )
 
 
-@settings(max_examples=100, deadline=None, phases=[Generate.generate])
+@settings(max_examples=60, deadline=None, phases=[Generate.generate])
 @given(pipelines())
 def test_a_pipeline_is_its_lines_one_by_one(program: Program) -> None:
     together, apart = run(program), plainly(lambda: run(program))

@@ -45,13 +45,13 @@ def _traced() -> Iterator[None]:
 def test_equal_steps_do_not_grow() -> None:
     machines = array()
     plan = load_planner("accpar")(NETWORK, DEPLOYED.planned(machines), 60)
-    for _ in range(3):
+    for _ in range(2):
         simulate(NETWORK, plan, machines, DEPLOYED)
     grown = []
-    for _ in range(3):  # other threads of the process may allocate, too; a leak is in each
+    for _ in range(2):  # other threads of the process may allocate, too; a leak is in each
         gc.collect()
         objects, (held, _) = len(gc.get_objects()), tracemalloc.get_traced_memory()
-        for _ in range(4):
+        for _ in range(3):
             simulate(NETWORK, plan, machines, DEPLOYED)
         gc.collect()
         more = tracemalloc.get_traced_memory()[0] - held

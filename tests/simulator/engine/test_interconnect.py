@@ -67,7 +67,7 @@ def traffic(draw: st.DrawFn, most: int = 7) -> tuple[Wires, list[Transfer]]:
     return w, transfers
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(traffic())
 def test_random_transfers_finish_when_the_slow_reference_says(
     case: tuple[Wires, list[Transfer]],

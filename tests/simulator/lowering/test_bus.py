@@ -45,7 +45,7 @@ def alike(draw: st.DrawFn, network: Network, batch: int, levels: int) -> Plan:
     return Plan("random", network.name, batch, "time", names, split)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data(), devices(), st.integers(0, 4), st.integers(1, 16))
 def test_time_is_computing_and_all_bytes_over_one_bandwidth(
     data: st.DataObject, device: Device, levels: int, batch: int

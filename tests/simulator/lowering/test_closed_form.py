@@ -66,7 +66,13 @@ def closed_form(network: Network, plan: Plan, array: Array) -> Fraction:
     return flops / peak + elements * BYTES / bandwidth
 
 
-@pytest.mark.parametrize("boards", [1, 2, 4, 8, 16, 32, 64, 128, 256])
+@pytest.mark.parametrize(
+    "boards",
+    [
+        pytest.param(n, marks=[] if n in (1, 2, 8, 64) else [pytest.mark.slow])
+        for n in (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    ],
+)
 @pytest.mark.parametrize("planner", ["data_parallel", "owt", "hypar", "accpar"])
 @pytest.mark.parametrize("name", ["lenet", "alexnet", "vgg19"])
 def test_iteration_time_of_chains(name: str, planner: str, boards: int) -> None:

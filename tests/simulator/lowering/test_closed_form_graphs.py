@@ -263,13 +263,13 @@ def test_graphs_that_are_not_chains(name: str, planner: str) -> None:
     check(load_network(name), planner, FEW)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(networks(), st.sampled_from(["owt", "hypar", "accpar"]))
 def test_layers_of_any_kind(network: Network, planner: str) -> None:
     check(network, planner, FEW)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(networks(), st.randoms(use_true_random=False))
 def test_types_no_planner_would_take(network: Network, random: Random) -> None:
     """Any type for each layer where it is legal, and the shares that go with it."""

@@ -55,7 +55,7 @@ def durations(timeline: Timeline) -> dict[Operation, tuple[int, int]]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps())
 def test_folded_is_unfolded(case: tuple[Network, Plan, Array, Execution]) -> None:
     folded, unfolded = simulate(*case), simulate(*case, folded=False)
@@ -70,7 +70,7 @@ def test_folded_is_unfolded(case: tuple[Network, Plan, Array, Execution]) -> Non
             assert (total.operations, total.core_ps) == (other.operations, other.core_ps)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps())
 def test_what_no_schedule_can_break(case: tuple[Network, Plan, Array, Execution]) -> None:
     """Links, cores and memories are never given away twice; nothing starts before what it needs."""
@@ -95,7 +95,7 @@ def test_what_no_schedule_can_break(case: tuple[Network, Plan, Array, Execution]
                     assert spans[other][1] <= spans[operation][0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps())
 def test_more_bandwidth_on_every_link_is_never_slower_without_overlap(
     case: tuple[Network, Plan, Array, Execution],

@@ -11,7 +11,7 @@ from simulator.engine.timeline import Total
 from tests.strategies import arrays, networks, plans
 from workloads import ZOO, Network, load_network
 
-SMALL = ("lenet", "alexnet", "resnet18")
+SMALL = ("lenet", "alexnet")
 """Run unfolded on 2,048 cores by default; the whole zoo with -m slow, and by digests."""
 
 
@@ -73,9 +73,9 @@ def test_graphs_that_are_not_chains(name: str, planner: str) -> None:
     [
         ("devices.0.count=1", "devices.1.count=1"),
         ("devices.0.count=5", "devices.1.count=12"),
-        ("devices.0.count=127",),
-        ("devices.1.network.bandwidth=3 Gbit/s", "devices.0.count=64"),
-        ("devices.1.device=accpar-tpu-v2", "devices.1.chips=3"),
+        pytest.param(("devices.0.count=127",), marks=pytest.mark.slow),
+        ("devices.1.network.bandwidth=3 Gbit/s", "devices.0.count=3", "devices.1.count=8"),
+        ("devices.1.device=accpar-tpu-v2", "devices.1.chips=3", "devices.0.count=16"),
         ("devices.0.chip.cores=1", "devices.0.count=7", "devices.1.count=9"),
     ],
 )
@@ -86,7 +86,7 @@ def test_uneven_arrays_and_overrides(planner: str, changes: tuple[str, ...]) -> 
     assert spans(folded) == spans(unfolded)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(1, 16))
 def test_any_graph_array_and_plan(data: st.DataObject, batch: int) -> None:
     """Random shares and sub-plans; the plan says by itself which halves are alike."""

@@ -81,7 +81,7 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array]:
     return network, draw(plans(network, EXACT.planned(array), 12)), array
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps(), st.booleans())
 def test_every_byte_of_every_core_is_recorded(
     case: tuple[Network, Plan, Array], folded: bool
@@ -100,7 +100,7 @@ def test_every_byte_of_every_core_is_recorded(
     assert fsum(crossed) == pytest.approx(wanted, rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps())
 def test_bytes_move_while_their_core_computes(case: tuple[Network, Plan, Array]) -> None:
     """Each operation's begin with it and take what one core's slice of the HBM needs for them."""

@@ -33,7 +33,7 @@ BETTER = {
     "more HBM bandwidth": ("devices.0.hbm.bandwidth=6700 GB/s",),
     "a higher peak": ("devices.0.chip.peak_by_format.bf16=1978 TFLOP/s",),
 }
-FEW, MANY = 8, 1000
+FEW, MANY = 4, 1000
 ANOMALY = 0.012
 
 

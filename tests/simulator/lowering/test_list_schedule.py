@@ -96,7 +96,7 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     return network, draw(plans(network, by_core(array), 24)), array, execution
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps(), st.integers(0, 2**32))
 def test_everything_begins_when_what_it_needs_is_there(
     case: tuple[Network, Plan, Array, Execution], seed: int

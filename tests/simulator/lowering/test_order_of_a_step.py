@@ -130,7 +130,7 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     return network, draw(plans(network, execution.planned(array), 24)), array, execution
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps())
 def test_nothing_begins_before_what_it_needs(case: tuple[Network, Plan, Array, Execution]) -> None:
     timeline, graph = simulate(*case), partition_graph(case[0])
@@ -138,7 +138,7 @@ def test_nothing_begins_before_what_it_needs(case: tuple[Network, Plan, Array, E
         check(Seen(timeline, graph, mine), sharded(case[1].updates))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps())
 def test_gradients_and_new_weights_are_exchanged_one_after_the_other(
     case: tuple[Network, Plan, Array, Execution],

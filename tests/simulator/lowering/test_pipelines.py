@@ -10,7 +10,7 @@ from tests.simulator.lowering.slow_pipeline import ends_of
 @pytest.mark.parametrize(
     "seeds",
     [
-        pytest.param(range(k, k + 20), id=str(k), marks=[] if k < 300 else [pytest.mark.slow])
+        pytest.param(range(k, k + 20), id=str(k), marks=[] if k < 120 else [pytest.mark.slow])
         for k in range(0, 1200, 20)
     ],
 )

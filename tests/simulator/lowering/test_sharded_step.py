@@ -103,7 +103,7 @@ def slow(network: Network, plan: Plan, array: Array, execution: Execution) -> in
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from(sorted(NETWORKS)), st.booleans())
 def test_steps_are_those_of_the_recurrences(data: st.DataObject, name: str, overlap: bool) -> None:
     network = NETWORKS[name]

@@ -99,7 +99,7 @@ def layouts(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     return network, plan, array, execution
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(layouts())
 def test_no_step_of_alike_cores_is_longer_as_gradients_arrive(
     case: tuple[Network, Plan, Array, Execution],

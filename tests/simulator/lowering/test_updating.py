@@ -78,7 +78,7 @@ def received(timeline: Timeline, phase: Phase, kind: Kind) -> float:
     return total.bytes if total else 0.0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(((1,), (2,), (4,), (3,), (1, 1), (2, 1), (2, 2), (1, 3))))
 def test_every_copy_but_one_is_received(data: st.DataObject, boards: tuple[int, ...]) -> None:
     """Of an element that n cores have, n - 1 gradients are sent to whoever sums them.

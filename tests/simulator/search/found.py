@@ -52,10 +52,9 @@ def cases() -> Iterator[Case]:
 
 def quick(case: Case) -> bool:
     """Whether the test suite compares this case each time: all together take a few seconds."""
-    small = case.network in ("lenet", "alexnet")
     if case.array in QUICK:
-        return small or (case.network == "resnet18" and case.array != "gpu-4x8")
-    return small and case.execution == PUBLISHED
+        return case.network == "lenet" or (case.network == "alexnet" and case.array != "gpu-4x8")
+    return case.network == "lenet" and case.execution == PUBLISHED
 
 
 def measured(case: Case) -> str:

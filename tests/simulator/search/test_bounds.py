@@ -140,7 +140,10 @@ def test_what_is_faster_than_other_products_does_not_undercut_the_bound(
     assert 0.9 * step.iteration_s < bound_s <= step.iteration_s
 
 
-@pytest.mark.parametrize("name", ["alexnet", "vgg16", "resnet50"])
+@pytest.mark.parametrize(
+    "name",
+    ["alexnet", *(pytest.param(n, marks=pytest.mark.slow) for n in ("vgg16", "resnet50"))],
+)
 def test_the_bound_of_a_board_is_near(name: str) -> None:
     """AlexNet and VGG-16 within 3 %, a ResNet within 7 %, as the search finds them."""
     network, array = load_network(name), load_array("tpu-v3-8")

@@ -80,7 +80,7 @@ def of_alike_nodes(chain: Chain, picks: tuple[int, ...]) -> bool:
     return all(states[id(costs)] == pick for costs, pick in zip(chain.nodes, picks, strict=True))
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.5])
+@pytest.mark.parametrize("weight", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 def test_blocks_that_repeat_have_one_state(weight: float) -> None:
     """Two blocks of two convolutions and a shortcut: the least of all layouts with both alike."""
     net = Builder("blocks", 64, 8, 8)

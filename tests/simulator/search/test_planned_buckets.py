@@ -31,7 +31,8 @@ def test_no_other_size_is_better_for_its_plan(name: str) -> None:
         assert ours <= simulate(network, other, array, DEPLOYED).iteration_s
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [False, True])
 def test_a_size_pays_and_is_planned(every: bool) -> None:
     """ResNet-18 on four nodes of eight: smaller buckets leave while backward goes on."""
     network, array = load_network("resnet18"), load_array(str(CLUSTER))

@@ -54,7 +54,7 @@ def test_what_is_not_flushed_has_no_way_in_it() -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(k, k + 20) for k in range(0, 80, 20)], ids=str)
-@pytest.mark.parametrize("times", [1, 6])
+@pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.slow)])
 def test_no_step_is_below(seeds: range, times: int) -> None:
     gaps = []
     for seed in seeds:

@@ -83,7 +83,7 @@ def stages(draw: st.DrawFn, rows: int, width: int, positions: int) -> tuple[Plan
     return draw(plans(two_layers(width, positions), array, rows)), array
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(1, 9), st.integers(1, 9), st.integers(1, 5))
 def test_regions_and_messages_cell_by_cell(
     data: st.DataObject, rows: int, width: int, positions: int

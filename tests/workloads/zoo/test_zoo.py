@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads import torch_counts
-from workloads import FURTHER, SEQUENCES, ZOO, Tensor, load_network, partition_graph
+from workloads import FURTHER, SEQUENCES, SIZES, ZOO, Tensor, load_network, partition_graph
 
 COUNTED = {
     row["network"]: row
@@ -34,7 +34,13 @@ def test_torch_counts_the_same(name: str) -> None:
     assert network.macs == int(row["macs"])
 
 
-@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.slow] if n in SIZES and n != "gpt2" else [])
+        for n in COUNTED
+    ],
+)
 @pytest.mark.filterwarnings("ignore")  # other packages'
 def test_torch_still_counts_the_same(name: str) -> None:
     pytest.importorskip("torch")

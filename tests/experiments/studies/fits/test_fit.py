@@ -176,10 +176,10 @@ def test_without_buckets_each_layer_is_exchanged_alone() -> None:
 def test_several_sizes_are_ranked_by_what_is_asked() -> None:
     """More devices take less time, and give fewer tokens each."""
     sizes = "devices.0.count=2,8"
-    fast = on([], 64, vary=sizes)
+    fast = on([], 64, axes="tp,micro-batch", vary=sizes)
     assert {row["devices"] for row in fast.fits} == {2, 8}
     assert fast.fits[0]["devices"] == 8
-    each = on([], 64, vary=sizes, objective="tokens")
+    each = on([], 64, axes="tp,micro-batch", vary=sizes, objective="tokens")
     assert each.fits[0]["devices"] == 2
     best = max(row["tokens_per_s_each"] for row in fast.fits)
     assert each.fits[0]["tokens_per_s_each"] == best

@@ -323,7 +323,7 @@ def test_a_server_that_says_nothing() -> None:
 
 
 def test_a_scheduler_that_freezes_in_the_middle(tmp_path: Path) -> None:
-    store, script = tmp_path / "s.db", IMPATIENT.replace("CONNECT_S = 1", "SILENT_S = 5")
+    store, script = tmp_path / "s.db", IMPATIENT.replace("CONNECT_S = 1", "SILENT_S = 2")
     with scheduler_process() as (address, process), workers(address, 1, tmp_path):
         run = subprocess.Popen(
             [sys.executable, "-c", script, *SWEEP, "--cluster", address, "--store", str(store)],
@@ -336,7 +336,7 @@ def test_a_scheduler_that_freezes_in_the_middle(tmp_path: Path) -> None:
         code, errors = finish(run)
         process.send_signal(signal.SIGCONT)
     assert code == 2
-    said = "the scheduler has not answered for 5 s; finished cases are kept in --store"
+    said = "the scheduler has not answered for 2 s; finished cases are kept in --store"
     assert "Traceback" not in errors
     assert errors.splitlines()[-1].startswith(f"accelarray: error: --cluster {address}: {said}")
     with Store(store) as opened:

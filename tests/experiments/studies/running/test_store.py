@@ -179,7 +179,7 @@ with Store(sys.argv[1]) as store:
 """
 
 
-@pytest.mark.parametrize("attempt", range(5))
+@pytest.mark.parametrize("attempt", range(2))
 def test_several_processes_open_and_write_at_once(tmp_path: Path, attempt: int) -> None:
     path = str(tmp_path / f"{attempt}.db")
     writers = [

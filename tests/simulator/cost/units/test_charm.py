@@ -57,7 +57,7 @@ def walked(unit: CharmUnit, m: int, k: int, n: int, share: float) -> float:
     return total
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(UNITS, SIDES, SIDES, SIDES, st.sampled_from([1.0, 0.75, 0.5]))
 def test_a_product_takes_as_long_as_its_tiles_one_by_one(
     unit: CharmUnit, m: int, k: int, n: int, share: float
