@@ -43,8 +43,8 @@ class Stack:
     With ``tensor_waits`` a layer's gradient of weights waits until the errors of its input are
     summed (tensor parallelism), which goes on beside it elsewhere. ``memory_reserve`` is the share
     of HBM that steps have not. Attention of numbers of four bytes is ``attention_wide``, and where
-    products are in fp4 ``hidden_tensor_fp4`` is hidden. With
-    ``sum_kernels`` gradients of biases and norms are sums by kernels of their own.
+    products are in fp4 ``hidden_tensor_fp4`` is hidden, and of all-reduces, which tensor
+    parallelism has without sequence parallelism, ``hidden_all_reduce``. With ``sum_kernels`` gradients of biases and norms are sums by kernels of their own.
     None: what is usual.
     """
 
@@ -68,6 +68,7 @@ class Stack:
     memory_reserve: Annotated[float, number(0, 0.9)] = 0.0
     sum_kernels: bool = False
     hidden_tensor_fp4: Annotated[float, number(0, 1)] | None = None
+    hidden_all_reduce: Annotated[float, number(0, 1)] | None = None
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:
@@ -256,11 +257,12 @@ class Array:
         wide = self.group.arithmetic.activation_bytes == 4
         return (self.stack.attention_wide if wide else None) or self.stack.attention
 
-    @property
-    def hidden_tensor(self) -> float:
+    def hidden_tensor(self, collective: str) -> float:
         """Which part of what layers exchange its software hides, of products in its format."""
         if self.stack is None:
             return 0.0
+        if collective == "all-reduce" and self.stack.hidden_all_reduce is not None:
+            return self.stack.hidden_all_reduce
         own, usual = self.stack.hidden_tensor_fp4, self.stack.hidden_tensor
         narrow = any(device.product_bytes == FP4_BYTES for device, _ in self.group.kinds)
         return own if narrow and own is not None else usual

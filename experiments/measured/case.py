@@ -35,6 +35,9 @@ COMPILED = ("MaxText", "torchtitan FSDP2 +compile", "PyTorch compiled")
 """Frameworks whose compiler does element-wise work in passing."""
 EAGER_KERNELS = "PyTorch eager"
 """The framework whose element-wise operators are a kernel each."""
+MEGATRON = ("Megatron", "NeMo")
+"""Frameworks of Megatron's kind, which have one product where Hugging Face has three:
+queries, keys and values (NVIDIA/Megatron-LM, core/transformer)."""
 PLAIN = ("Composer", "PyTorch")
 """Frameworks whose models of GPT's kind have no dropout."""
 
@@ -212,7 +215,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
             norm="rms_norm" if llama else "layer_norm",
             positions="rotary" if llama else "table",
             biases=not llama or row.model.startswith(BIASED),
-            fused_qkv=not llama,
+            fused_qkv=not llama or row.framework.startswith(MEGATRON),
             tied=not llama,
             dropout=not llama and not row.framework.startswith(PLAIN),
             experts=row.experts or 0,

@@ -138,6 +138,8 @@ def stack_of(row: Row) -> tuple[str, tuple[str, ...]]:
         return _recipe(row), ()
     if row.framework.startswith("Megatron-LM") and (row.year or 0) >= LATER:
         return "megatron-lm-2025", ()
+    if row.framework.startswith("NeMo") and row.source.startswith("mlperf"):
+        return "nemo-mlperf", ()
     for begins, stack in OF_FRAMEWORK:
         if row.framework.startswith(begins):
             return stack, ()

@@ -236,7 +236,7 @@ class Tables:
         """Bytes of the tensor that a node reads through an edge."""
         elements = self.batch * self.graph[consumer].reads[edge].elements
         ends = self.graph[consumer].producers[edge], consumer
-        shown = self.rules.shown(Phase.FORWARD, ends) * self.rules.copies(ends)
+        shown = self.rules.shown(Phase.FORWARD, "swap", ends) * self.rules.copies(ends)
         return shown * elements * self.cores.array.group.arithmetic.activation_bytes
 
     def _relay(
@@ -328,7 +328,7 @@ class Tables:
 
         def sums(phase: Phase) -> Floats:
             none = node.join or phase not in self.rules.phases
-            shown = 0.0 if none else self.rules.shown(phase)
+            shown = 0.0 if none else self.rules.shown(phase, "all-reduce")
             return each([shown and shown * self.rules.sum_bytes(v, s, phase) for s in shards])
 
         empty = each(

@@ -189,7 +189,7 @@ class DeployedBetween(PublishedBetween):
             own = receiver.root.level
             gather = _operation(way.gathered, Kind.BOUNDARY, phase, layer, own, receiver)
             if in_parts:  # as all that tensor parallelism exchanges
-                gather = receiver.hiding(gather)
+                gather = receiver.hiding(gather, "all-gather")
             found.append(Handed(send, gather if gather.jobs else None))
         return found
 

@@ -271,7 +271,7 @@ class ExchangesOnWires(Rules):
         for request in requests:
             yield Exchange(request.mesh, kind, phase, layer, request, nodes)
 
-    def shown(self, phase: Phase, nodes: Sequence[int] = ()) -> float:
+    def shown(self, phase: Phase, collective: str, nodes: Sequence[int] = ()) -> float:
         """Which part of what layers exchange is not hidden behind products, by their software.
 
         Gradients are hidden as far as the engine finds them to be; between two ``nodes`` may be
@@ -280,7 +280,8 @@ class ExchangesOnWires(Rules):
         stack = self.array.stack
         if stack is None or not (phase.ahead or phase is Phase.BACKWARD):
             return 1.0
-        return 1 - (stack.hidden_experts if self._choices(nodes) else self.array.hidden_tensor)
+        routed = self._choices(nodes)
+        return 1 - (stack.hidden_experts if routed else self.array.hidden_tensor(collective))
 
     def _choices(self, nodes: Sequence[int]) -> float:
         """To how many experts each token goes between two nodes; 0 where none goes to any."""
@@ -316,12 +317,14 @@ class ExchangesOnWires(Rules):
         counts = [len(np.unique(one)) for one in regions if one.min() >= 0]
         return min((many for many in counts if many > 1), default=len(first))
 
-    def hiding(self, operation: Operation, nodes: Sequence[int] = ()) -> Operation:
+    def hiding(
+        self, operation: Operation, collective: str, nodes: Sequence[int] = ()
+    ) -> Operation:
         """Without the time that software hides behind products (``Stack.hidden_tensor``).
 
         Its bytes count, and are on no link.
         """
-        if (shown := self.shown(Phase(operation.phase), nodes)) == 1:
+        if (shown := self.shown(Phase(operation.phase), collective, nodes)) == 1:
             return operation
         jobs = tuple(replace(job, flow_bytes=shown * job.flow_bytes) for job in operation.jobs)
         return replace(operation, jobs=jobs)
@@ -341,7 +344,7 @@ class ExchangesOnWires(Rules):
         at = () if request.collective == "swap" else (request.groups[0].at(request.mesh.copies),)
         of = kind, phase, layer, part.level
         made = Operation(*of, received=received, energy_j=energy_j, jobs=jobs, groups=at)
-        return made if kind is Kind.WEIGHTS else self.hiding(made, nodes)
+        return made if kind is Kind.WEIGHTS else self.hiding(made, request.collective, nodes)
 
     def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102
         node = self.graph[v]

@@ -70,18 +70,28 @@ def test_products_in_fp4_have_a_share_of_their_own() -> None:
     stack = Stack("s", hidden_tensor=0.5, hidden_tensor_fp4=0.0)
     for precision, said, hidden in (("fp4", stack, 0.0), ("fp8", stack, 0.5)):
         array = load_array("gb200-cluster", [f"precision={precision}"])
-        assert replace(array, stack=said).hidden_tensor == hidden
-        assert replace(array, stack=Stack("s", hidden_tensor=0.25)).hidden_tensor == 0.25
-    took = [exchanged_ps(precision, stack) for precision in ("fp4", "fp8")]
+        assert replace(array, stack=said).hidden_tensor("all-gather") == hidden
+        usual = replace(array, stack=Stack("s", hidden_tensor=0.25))
+        assert usual.hidden_tensor("all-gather") == usual.hidden_tensor("all-reduce") == 0.25
+    took = [exchanged_ps(precision, stack, Axes(tp=2)) for precision in ("fp4", "fp8")]
     assert took[0] > 1.5 * took[1]
 
 
-def exchanged_ps(precision: str, stack: Stack) -> int:
+@pytest.mark.parametrize(("axes", "hidden"), [(Axes(tp=2), False), (Axes(tp=2, sp=True), True)])
+def test_all_reduces_have_a_share_of_their_own(axes: Axes, hidden: bool) -> None:
+    """Megatron hides tensor parallelism under sequence parallelism alone."""
+    none, half = (Stack("s", hidden_tensor=share, hidden_all_reduce=0.0) for share in (0.0, 0.5))
+    took = [exchanged_ps("bf16", stack, axes) for stack in (none, half)]
+    assert (took[1] < 0.8 * took[0]) is hidden
+    assert (took[1] == took[0]) is not hidden
+
+
+def exchanged_ps(precision: str, stack: Stack, axes: Axes) -> int:
     """What tensor parallelism between two GB200 takes of a step."""
     said = [f"precision={precision}", "nodes=1", "devices.0.count=2"]
     array = replace(load_array("gb200-cluster", said), stack=stack)
     network = load_network("gpt2:layers=1")
-    plan = planned_by_axes(network, ALONE.planned(array), 64, Axes(tp=2))
+    plan = planned_by_axes(network, ALONE.planned(array), 64, axes)
     spent = spent_ps(simulate(network, plan, array, ALONE))
     return sum(ps for (kind, _), ps in spent.items() if kind in ("partial sums", "boundary"))
 
