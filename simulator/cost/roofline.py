@@ -153,8 +153,7 @@ def costs(operators: Sequence[Operator], shard: Shard, core: Core) -> list[Opera
     Its host starts them one after the other while the core works: what all of them take
     less than that is added to the last. Ten of 20 us take 0.7 ms with a host of 70 us, and
     so does one of 610 us before nine of 10 us. A ``blocking`` host starts none while one before
-    it runs: ten of 20 us take 0.9 ms. Updates of all weights are started at once (Adam of Apex,
-    DeepSpeed and PyTorch works on lists of tensors), so that they wait for no host.
+    it runs: ten of 20 us take 0.9 ms.
     """
     if shard.empty:
         return []
@@ -167,9 +166,9 @@ def costs(operators: Sequence[Operator], shard: Shard, core: Core) -> list[Opera
             *adds(operator, shard, core),
         )
     ]
-    steps = sum(one.steps for one in operators if one.phase is not Phase.UPDATE)
+    steps = sum(operator.steps for operator in operators)
     busy_s = 0.0 if core.blocking else math.fsum(one.seconds for one in done)
-    waits_s = core.host_s * steps - busy_s if steps else 0.0
+    waits_s = core.host_s * steps - busy_s
     if done and waits_s > 0:
         last = done[-1]
         done[-1] = replace(
