@@ -155,7 +155,7 @@ class Pieces:
             (backward_ps - forward_ps) / PICOSECONDS,
             _seconds(gradients),
             _seconds(updates),
-            sum(task.operation.bound_s[2] for task in updates),
+            _launching(updates, worker.device.roofline.host_s),
             _of_experts(updates, graph),
             state,
             worker.gradient_bytes,
@@ -179,6 +179,12 @@ class Pieces:
             rules = rules_of(network, plan, part, free, folded=True)
             found += rules.tied_largest(tie.owner - self.begins[tie.source])
         return found
+
+
+def _launching(updates: Sequence[Task], host_s: float) -> float:
+    """What updates take however few of the weights each device has: no less than their host."""
+    own = [(task.operation.bound_s[2], task.operation.duration_ps) for task in updates]
+    return sum(max(over_s, min(host_s, took_ps / PICOSECONDS)) for over_s, took_ps in own)
 
 
 def _added(pair: Piece, before: Piece) -> Piece:
