@@ -44,7 +44,8 @@ class Stack:
     summed (tensor parallelism), which goes on beside it elsewhere. ``memory_reserve`` is the share
     of HBM that steps have not. Attention of numbers of four bytes is ``attention_wide``, and where
     products are in fp4 ``hidden_tensor_fp4`` is hidden, and of all-reduces, which tensor
-    parallelism has without sequence parallelism, ``hidden_all_reduce``. With ``sum_kernels`` gradients of biases and norms are sums by kernels of their own.
+    parallelism has without sequence parallelism, ``hidden_all_reduce``. With ``sum_kernels``
+    gradients of biases and norms are sums by kernels of their own.
     None: what is usual.
     """
 

@@ -317,9 +317,7 @@ class ExchangesOnWires(Rules):
         counts = [len(np.unique(one)) for one in regions if one.min() >= 0]
         return min((many for many in counts if many > 1), default=len(first))
 
-    def hiding(
-        self, operation: Operation, collective: str, nodes: Sequence[int] = ()
-    ) -> Operation:
+    def hiding(self, operation: Operation, collective: str, nodes: Sequence[int] = ()) -> Operation:
         """Without the time that software hides behind products (``Stack.hidden_tensor``).
 
         Its bytes count, and are on no link.

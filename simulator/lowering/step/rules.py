@@ -206,8 +206,9 @@ class Rules(ABC):
     def carry(self, exchange: Exchange) -> Operation:
         """An exchange as the array's links do it."""
 
-    def hiding(self, operation: Operation) -> Operation:
+    def hiding(self, operation: Operation, collective: str, nodes: Sequence[int] = ()) -> Operation:
         """An exchange of a layer without the time that software hides behind products."""
+        del collective, nodes
         return operation
 
     def memory(

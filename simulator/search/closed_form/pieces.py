@@ -155,7 +155,7 @@ class Pieces:
             (backward_ps - forward_ps) / PICOSECONDS,
             _seconds(gradients),
             _seconds(updates),
-            _launching(updates, worker.device.roofline.host_s),
+            _launching(updates, max(of.roofline.host_s for of, _ in part.group.kinds)),
             _of_experts(updates, graph),
             state,
             worker.gradient_bytes,

@@ -36,7 +36,6 @@ from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
 from tests.experiments.measured.some_rows import SMALL, small, table
 
-
 GRAPHS = {"source": "mlperf"}
 """Rows whose host starts nothing: their steps are near a + b / share."""
 
@@ -119,7 +118,14 @@ def test_a_row_of_a_source_sets_its_factor(truth: list[dict[str, object]]) -> No
     rows = [small(**row) for row in truth]
     slower = [
         small(
-            **(row | {"id": f"s{i}", "source": "mlperf slow", "step_s": 1.2 * float(str(row["step_s"]))})
+            **(
+                row
+                | {
+                    "id": f"s{i}",
+                    "source": "mlperf slow",
+                    "step_s": 1.2 * float(str(row["step_s"])),
+                }
+            )
         )
         for i, row in enumerate(truth)
     ]
