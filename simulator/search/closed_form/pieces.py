@@ -19,7 +19,7 @@ from planners.axes.node_types import experts
 from planners.axes.stage_cuts import blocks_of, signature, single_crossings
 from planners.order import Kind, Phase
 from planners.pipeline.staging import cut_into
-from simulator.engine.operations import Task, Worker
+from simulator.engine.operations import Operation, Task, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.engine.timeline import Timeline
@@ -147,6 +147,7 @@ class Pieces:
         sums = sum(task.once for task in worker.template)
         forward_ps, backward_ps = _ends(run(program))
         updates, weights = _of_phase(worker, Phase.UPDATE), _weights(graph)
+        host_s = max(device.roofline.host_s for device, _ in part.group.kinds)
         found = _of_phase(worker, Phase.GRADIENT)
         gradients = [task for task in found if task.operation.layer in weights]
         state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
@@ -155,8 +156,8 @@ class Pieces:
             (backward_ps - forward_ps) / PICOSECONDS,
             _seconds(gradients),
             _seconds(updates),
-            _launching(updates, max(of.roofline.host_s for of, _ in part.group.kinds)),
-            _of_experts(updates, graph),
+            sum(_launch_s(task.operation, host_s) for task in updates),
+            _of_experts(updates, graph, host_s),
             state,
             worker.gradient_bytes,
             worker.weight_bytes,
@@ -181,10 +182,15 @@ class Pieces:
         return found
 
 
-def _launching(updates: Sequence[Task], host_s: float) -> float:
-    """What updates take however few of the weights each device has: no less than their host."""
-    own = [(task.operation.bound_s[2], task.operation.duration_ps) for task in updates]
-    return sum(max(over_s, min(host_s, took_ps / PICOSECONDS)) for over_s, took_ps in own)
+def _launch_s(update: Operation, host_s: float) -> float:
+    """Seconds that an update takes of however few weights: overhead, or its host's time.
+
+    One that waits for its host already takes a whole number of the host's times.
+    """
+    took_s, over_s = update.duration_ps / PICOSECONDS, update.bound_s[2]
+    starts = took_s / host_s if host_s else 0.0
+    waits = starts > 0 and abs(starts - round(starts)) < 1e-6
+    return took_s if waits else max(over_s, min(host_s, took_s))
 
 
 def _added(pair: Piece, before: Piece) -> Piece:
@@ -219,11 +225,11 @@ def _seconds(tasks: Sequence[Task]) -> float:
     return sum(task.operation.duration_ps for task in tasks) / PICOSECONDS
 
 
-def _of_experts(updates: Sequence[Task], graph: Graph) -> float:
+def _of_experts(updates: Sequence[Task], graph: Graph, host_s: float) -> float:
     """Seconds of updates of experts' weights, without launches."""
     names = {node.name for node in graph if experts(node)}
     of = [task.operation for task in updates if task.operation.layer in names]
-    return sum(one.duration_ps / PICOSECONDS - one.bound_s[2] for one in of)
+    return sum(one.duration_ps / PICOSECONDS - _launch_s(one, host_s) for one in of)
 
 
 def _held(worker: Worker, graph: Graph) -> tuple[float, float, float]:

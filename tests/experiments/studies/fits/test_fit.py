@@ -144,7 +144,7 @@ def test_those_that_may_be_faster_are_simulated_too(
 def test_limits_are_kept_and_told() -> None:
     free = on([], batch=64)
     half = free.fits[0]["peak_memory_bytes"] / (80 * 2**30) / 2
-    found = on([], batch=64, at_most=f"memory={half:.4f}")
+    found = on([], batch=64, at_most=f"memory={half:.9f}")
     assert found.fits
     assert all(row["peak_memory_bytes"] <= half * 80 * 2**30 for row in found.fits)
     quick = on([], batch=64, at_most=f"time={free.fits[3]['iteration_s'] * 1000.001:.6f} ms")

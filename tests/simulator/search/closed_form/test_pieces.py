@@ -55,7 +55,7 @@ def test_identical_pieces_are_run_once() -> None:
 
 def test_experts_are_told_from_other_weights() -> None:
     """Of Mixtral's block 8 experts of 3 matrices, 4096 x 14336, on 8 devices; else attention."""
-    array = load_array("h100-cluster", ["nodes=1"], usual=True)
+    array = load_array("h100-cluster", ["nodes=1", "stack=nemo-mlperf"])  # no update waits
     execution = deployed(array)
     pieces = Pieces(load_network("mixtral-8x7b:layers=2"), array, execution)
     _, added = pieces.measured(Axes(dp=8, ep=8), 1)
@@ -65,6 +65,16 @@ def test_experts_are_told_from_other_weights() -> None:
     share = block.experts_s / (block.update_s - block.launch_s)
     assert share == pytest.approx(experts / (experts + others), rel=0.01)
     assert block.weights == pytest.approx(2 * (experts + others), rel=0.01)
+
+
+@pytest.mark.parametrize(("stack", "waits"), [("megatron-2025", True), ("nemo-mlperf", False)])
+def test_updates_that_wait_for_their_host_are_not_shared_out(stack: str, waits: bool) -> None:
+    """All of a small block's take 70 us, of however few of their weights."""
+    array = load_array("h100-cluster", ["nodes=1", f"stack={stack}"])
+    pieces = Pieces(load_network("gpt2:layers=2:seq=128"), array, deployed(array))
+    block = pieces.measured(Axes(dp=8), 1)[1][1]
+    assert (block.launch_s == pytest.approx(block.update_s)) is waits
+    assert waits or block.launch_s < 0.7 * block.update_s
 
 
 def test_a_block_that_is_computed_again_is_not_late_twice() -> None:
