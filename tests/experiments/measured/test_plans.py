@@ -36,6 +36,7 @@ def test_plans_on_16_t4_are_in_order(every: int) -> None:
     assert abs(median(errors)) < 0.15
 
 
+@pytest.mark.slow
 def test_plans_of_blocks_of_two_sizes_are_in_order(tmp_path: Path) -> None:
     """TransGAN, whose last blocks are 64 times as narrow and a thousand times as long.
 

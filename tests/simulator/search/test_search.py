@@ -249,6 +249,7 @@ def test_llama_7b_fits_four_nodes_of_eight() -> None:
         simulate(network, PLANNERS["data_parallel"](network, planned, 32, TIME), array, strict)
 
 
+@pytest.mark.slow
 def test_a_forward_pass_has_layouts_of_its_own() -> None:
     """Sums of gradients and errors do not count: AlexNet on 32 GPUs takes 182 us so, not 435."""
     network, array = load_network("alexnet"), load_array(str(CLUSTER))
