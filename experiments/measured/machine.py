@@ -133,12 +133,15 @@ def _domain(row: Row, machine: Machine) -> int:
 
 
 def stack_of(row: Row) -> tuple[str, tuple[str, ...]]:
-    """The catalog's stack of a row, and what is assumed where its framework is not known."""
+    """The catalog's stack of a row, and what is assumed where its framework is not known.
+
+    NeMo's steps in submissions to MLPerf are of CUDA graphs.
+    """
     if row.experts and row.framework.startswith(BRIDGE):
         return _recipe(row), ()
     if row.framework.startswith("Megatron-LM") and (row.year or 0) >= LATER:
         return "megatron-lm-2025", ()
-    if row.framework.startswith("NeMo") and row.source.startswith("mlperf"):
+    if row.framework.startswith("NeMo") and "mlperf" in f"{row.source} {row.framework}".lower():
         return "nemo-mlperf", ()
     for begins, stack in OF_FRAMEWORK:
         if row.framework.startswith(begins):

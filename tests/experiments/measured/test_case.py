@@ -109,6 +109,9 @@ def test_stacks_by_framework() -> None:
     assert stack_of(small(framework="Megatron-LM", year=2024)) == ("megatron-lm-2025", ())
     assert stack_of(small(framework="Megatron-LM 0.14+ TE2.11")) == ("megatron-lm-2025", ())
     assert stack_of(small(framework="Whatever"))[1] == ("stack megatron-2025",)
+    for source, framework in (("MLPerf Dell", "NeMo"), ("x", "NeMo 24.04 MLPerf")):
+        assert stack_of(small(source=source, framework=framework)) == ("nemo-mlperf", ())
+    assert stack_of(small(framework="NeMo")) == ("nemo-2024", ())
 
 
 @pytest.mark.parametrize(
