@@ -220,3 +220,12 @@ def test_numbers_of_a_row_on_unlike_chips(
     found = [device.chip_peak_flops_per_s / 1e12 for device, _ in of.case.array.group.kinds]
     assert found == pytest.approx(peaks)
     assert not assumed or assumed in of.split.assumed
+
+
+@pytest.mark.parametrize(("framework", "products"), [("NeMo 24.05 + TE", 1), ("torchtitan", 3)])
+def test_megatron_has_one_product_for_queries_keys_and_values(
+    framework: str, products: int
+) -> None:
+    layers = case_of(small(framework=framework)).case.network.layers
+    into = [one for one in layers if one.inputs == ("layer1.norm1",) and one.weighted]
+    assert len(into) == products, [one.name for one in layers][:12]
