@@ -221,6 +221,7 @@ def test_neither_a_uniform_plan_nor_a_kind_alone_is_faster(
                 assert ours <= row["iteration_s"] * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_no_shares_of_the_samples_are_faster(tmp_path: Path) -> None:
     """On fast links a share for each kind beats all stages."""
     name, spec = "resnet18", mixed(tmp_path, a100_80=2, h100_sxm=2)
@@ -231,6 +232,7 @@ def test_no_shares_of_the_samples_are_faster(tmp_path: Path) -> None:
     assert shared.iteration_s < candidates_s
 
 
+@pytest.mark.slow
 def test_no_stages_of_all_kinds_that_were_tried_are_faster(tmp_path: Path) -> None:
     """Replicas of each kind that take one to three micro-batches in their turn."""
     batch, sizes = 384, (16, 32)
