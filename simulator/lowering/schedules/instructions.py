@@ -36,6 +36,8 @@ def check(schedule: Schedule, pipeline: Pipeline, *, inference: bool = False) ->
         wrong = "replicas that take unlike numbers of micro-batches do so between two flushes"
     if wrong is None and not schedule.flushes and pipeline.tied and not inference:
         wrong = "weights that several stages use would have other versions in each"
+    if wrong is None and schedule.flushes and pipeline.vertical_sync:
+        wrong = "with a flush there is one version of the weights: leave vertical_sync out"
     if wrong:
         raise PlanError(f"schedule {schedule.name!r}: {wrong}")
 

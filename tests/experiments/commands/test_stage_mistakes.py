@@ -48,6 +48,10 @@ def message(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--stages", "3", "--cuts", "conv3_1,conv2_1"], "that must be 0 and then ascending"),
         (["--stages", "4", "--schedule", "2bw", "--micro-batches", "2"], "from 4 micro-batches on"),
         (["--stages", "2", "--recompute", "stages:x"], "recompute=x: must be a whole number"),
+        (
+            ["--stages", "2", "--vertical-sync"],
+            "schedule '1f1b': with a flush there is one version of the weights",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(
