@@ -257,13 +257,14 @@ def checked(
     """
     found = dict(given)
     for name, value in given.items():
-        kinds = {one.strip() for one in str(parameters[name].annotation).split("|")} - {"None"}
+        said = str(parameters[name].annotation).replace("os.", "").split("|")
+        kinds = {one.strip() for one in said} - {"None"}
         if value is None or not kinds <= KINDS.keys():
             continue
         truth = isinstance(value, bool) and "bool" not in kinds  # Python has it for a number
         numeric = isinstance(value, str) and "bool" not in kinds and value.isdecimal()
         if truth or not (numeric or any(isinstance(value, KINDS[one][0]) for one in kinds)):
-            words = " or ".join(dict.fromkeys(KINDS[one][1] for one in sorted(kinds)))
+            words = " or ".join(KINDS[one][1] for one in sorted(kinds))
             raise UsageError(f"{name} {repr(value)[:80]}: must be {words}")
         if numeric and "str" not in kinds:
             found[name] = int(value)
@@ -273,7 +274,6 @@ def checked(
 KINDS: dict[str, tuple[type, str]] = {
     "Changes": (Iterable, 'changes as "KEY=VALUE"'),
     "PathLike[str]": (PathLike, "a path"),
-    "os.PathLike[str]": (PathLike, "a path"),
     "str": (str, "text"),
     "bool": (bool, "True or False"),
     "int": (Integral, "a whole number"),

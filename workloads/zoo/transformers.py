@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from math import ceil
 
 from workloads.attention import FORMS, with_attention
@@ -154,7 +153,6 @@ def _problem(of: Transformer) -> str | None:
     return None
 
 
-@lru_cache(maxsize=128)
 def transformer(of: Transformer) -> Network:
     """The network of a description, one sample being a sequence of ``seq`` tokens.
 
