@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from accelarray import collective
 from experiments.face.measured import tables_of
 from experiments.measured.collectives import (
     EXACT,
@@ -191,3 +192,17 @@ def test_latencies_are_read_by_their_columns_and_come_out(tmp_path: Path) -> Non
     found = list(measured(latencies(rows)))
     assert len(found) == len(LATENCIES) - 1
     assert max(abs(case["error"]) for case in found) < 0.15
+
+
+ALPS = {1: 164.3, 2: 182.1, 4: 292.7, 8: 344.5, 16: 461.7, 32: 686.5, 64: 1090.5, 128: 1916.4}
+"""Microseconds of all-reduces of so many MiB by two nodes of four GH200 (eth-cscs/cscs-docs)."""
+
+
+def test_all_reduces_over_slingshot_take_as_long_as_measured() -> None:
+    array = load_array("gh200-cluster", ["nodes=2"])
+    errors = [
+        collective("all-reduce", array=array, bytes=size * 2**20).time_s * 1e6 / measured_us - 1
+        for size, measured_us in ALPS.items()
+    ]
+    assert median(map(abs, errors)) < 0.08
+    assert max(map(abs, errors)) < 0.16

@@ -22,6 +22,7 @@ NETWORKS = {
     "GPT-Neo-2.7": "gpt3-2.7b:layers=2:hidden=2560:heads=20:vocab=50257",
     "OPT-30": "opt-30b:layers=2",
 }
+"""Without dropout in attention: Sailor's code never calls it (megatron/model/gpt_neo_model.py)."""
 CARDS = {
     "A100-40": ("a100-40", "tf32"),
     "A100-80": ("a100-80", "tf32"),
@@ -41,8 +42,8 @@ def alone(device: Device) -> Device:
     return replace(device, arithmetic=plain)
 
 
-def errors(card: str, folder: Path) -> pd.Series:
-    """By how much both passes of a block take longer than measured, one for each row."""
+def errors(card: str, folder: Path) -> pd.DataFrame:
+    """By how much a block's passes take longer than measured, a line for each row."""
     device, format_ = CARDS[card]
     found = []
     rows = MEASURED[MEASURED.gpu == card].to_dict("records")
@@ -54,16 +55,27 @@ def errors(card: str, folder: Path) -> pd.Series:
             f'precision = "{known}"\n[[devices]]\ndevice = "{device}"\ncount = 1\n'
         )
         array = load_array(str(file)).with_devices(alone)
-        network = network_of(NETWORKS[row["model"]], (), array)
+        network = network_of(f"{NETWORKS[row['model']]}:attention_dropout=false", (), array)
         times = layer_times(network, array, int(row["mbs"]), Execution("deployed"))
-        ours = sum(one.seconds for one in times if one.name.startswith("layer1."))
-        found.append(ours / (row["forward_s"] + row["backward_s"]) - 1)
-    return pd.Series(found)
+        block = [one for one in times if one.name.startswith("layer1.")]
+        forward = sum(one.forward_s for one in block)
+        backward = sum(one.backward_s for one in block)
+        found.append(
+            {
+                "forward": forward / row["forward_s"] - 1,
+                "backward": backward / row["backward_s"] - 1,
+                "both": (forward + backward) / (row["forward_s"] + row["backward_s"]) - 1,
+            }
+        )
+    return pd.DataFrame(found)
 
 
 @pytest.mark.parametrize("card", CARDS)
 def test_blocks_take_as_long_as_measured(card: str, tmp_path: Path) -> None:
+    """Each pass, too, though one share was fitted on both together."""
     found = errors(card, tmp_path)
     assert len(found) >= 3
-    assert found.abs().median() < 0.07
-    assert found.abs().max() < 0.1
+    assert found.both.abs().median() < 0.06
+    assert found.both.abs().max() < 0.14
+    assert abs(found.forward.median()) < 0.05
+    assert abs(found.backward.median()) < 0.08

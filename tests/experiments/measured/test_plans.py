@@ -55,10 +55,7 @@ def test_plans_of_blocks_of_two_sizes_are_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_plans_on_gh200_take_as_long_as_measured(every: int) -> None:
-    """Too fast in the median: its blocks of four ways of tensors are, too.
-
-    Its memory is what nvidia-smi shows.
-    """
+    """Its memory is what nvidia-smi shows."""
     slower, larger = [], []
     for row in load(str(PLANS / "sailor.csv"))[::every]:
         of = case_of(row)
@@ -66,7 +63,7 @@ def test_plans_on_gh200_take_as_long_as_measured(every: int) -> None:
         slower.append(found["iteration_s"] / (row.step_s or 0) - 1)
         used = found["peak_memory_bytes"] + of.reserve_bytes
         larger.append(used / 2**30 / (row.mem_gib or 0) - 1)
-    assert -0.16 < median(slower) < 0.0
+    assert -0.12 < median(slower) < 0.0
     assert max(map(abs, slower)) < 0.45
     assert median(map(abs, larger)) < 0.06
     assert max(map(abs, larger)) < 0.2
