@@ -11,6 +11,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from experiments.measured.case import Ran, RowCase, case_of, run_rows
@@ -19,12 +20,16 @@ from experiments.measured.machine import chips
 from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.section import Record, grouped, relative
 from experiments.output import UsageError
+from experiments.studies.published_values import shipped_rows
 from experiments.studies.running.estimate import estimate as needs
 from experiments.studies.running.outputs import REFUSED
 from experiments.studies.running.runner import Runner
 from hardware import Device
 
 GIB = 2.0**30
+STEPS = "calibration_steps.csv"
+"""What the shipped calibration rows' steps take at both probes, simulated before: 50 steps less for
+who compares a table of his own (``scripts.calibration_steps`` writes it)."""
 MOST_S = 600.0
 """A row is left out whose step takes longer to simulate, by its estimate."""
 PEAK, SHARE, HARDWARE = "peak only", "constant share", "share, recompute counted"
@@ -144,24 +149,40 @@ def predicted(
 def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probed]:
     """Calibration rows at both probes; those of which nothing can be said are passed over.
 
+    Steps that come with accelarray (``STEPS``) are not simulated.
     Raises UsageError for one that cannot be planned.
     """
-    asked: dict[tuple[str, float], RowCase] = {}
-    by_id: dict[str, Row] = {}
-    for row in rows:
-        one = ready(row)
-        if isinstance(one, RowCase) and row.step_s:
-            by_id[row.id] = row
-            asked |= {(row.id, share): at_share(one, share) for share in PROBES}
-    found: dict[tuple[str, float], float] = {}
-    for name, ran in run_rows(asked, runner):
+    asked = probes_of(rows)
+    keys = {name: of.case.key for name, of in asked.items()}
+    known = shipped_steps()
+    found = {name: known[key] for name, key in keys.items() if key in known}
+    left = {name: of for name, of in asked.items() if name not in found}
+    for name, ran in run_rows(left, runner):
         if reason := ran.outputs.get(REFUSED):
             raise UsageError(f"{name[0]}: {reason}; leave it out of the rows for calibration")
         found[name] = ran.outputs["iteration_s"]
         progress(name[0])
+    by_id = {id_: of.row for (id_, _), of in asked.items()}
     return [
         Probed(row, (found[name, PROBES[0]], found[name, PROBES[1]])) for name, row in by_id.items()
     ]
+
+
+def probes_of(rows: Iterable[Row]) -> dict[tuple[str, float], RowCase]:
+    """Calibration rows at both probes, by id and share."""
+    known = ((row, ready(row)) for row in rows if row.step_s)
+    return {
+        (row.id, share): at_share(one, share)
+        for row, one in known
+        if isinstance(one, RowCase)
+        for share in PROBES
+    }
+
+
+@lru_cache
+def shipped_steps() -> Mapping[str, float]:
+    """Seconds of ``STEPS`` by their cases' keys: once anything else changes, none is found."""
+    return {cells["key"]: float(cells["step_s"]) for _, cells in shipped_rows(STEPS)}
 
 
 def at_shares(of: RowCase, constants: Constants) -> RowCase:

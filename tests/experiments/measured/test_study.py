@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from experiments.cli import main
+from experiments.measured import study
 from experiments.measured.calibrated import calibrated, said, toml_of
 from experiments.measured.case import ROOM, case_of, run_rows
 from experiments.measured.fit import Constants
 from experiments.measured.large_models import plot, sections
-from experiments.measured.rows import load
+from experiments.measured.rows import load, shipped
 from experiments.measured.study import (
     CONTROLS,
     Outcome,
@@ -25,12 +26,16 @@ from experiments.measured.study import (
     factor_of,
     fitted_shares,
     predicted,
+    probe,
+    probes_of,
+    shipped_steps,
     spread_over,
     work_of,
 )
 from experiments.output import UsageError
 from experiments.scripts.leave_one_out import errors_with
 from experiments.studies.case import step_of
+from experiments.studies.running.estimate import estimate
 from experiments.studies.running.outputs import REFUSED, check_kept, run_case
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
@@ -356,3 +361,24 @@ def test_steps_that_ran_but_are_predicted_not_to_fit() -> None:
     told = next(words for one in sections(study) for words in one.messages if "were run" in words)
     assert told.startswith("1 of 2 steps were run, although")
     assert told.endswith("predicted not to fit: full.")
+
+
+@pytest.mark.parametrize("many", [6, pytest.param(50, marks=pytest.mark.slow)])
+def test_shipped_steps_are_what_the_simulator_says_now(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quickest at least, else ``python -m experiments.scripts.calibration_steps`` is to be run again."""
+    asked, steps = probes_of(shipped()), shipped_steps()
+    assert {of.case.key for of in asked.values()} == steps.keys()
+    quickest = sorted(asked.values(), key=lambda of: estimate(of.case).seconds)[:many]
+    for of in quickest:
+        assert run_case(of.case)["iteration_s"] == steps[of.case.key]
+    monkeypatch.setattr(study, "run_rows", lambda asked, runner: iter(asked.items()))
+    assert len(probe(shipped(), Runner(), lambda done: None)) == len(steps) / 2
+
+
+def test_rows_of_ones_own_are_simulated() -> None:
+    heard: list[str] = []
+    (one,) = probe([small(step_s=1.0)], Runner(), heard.append)
+    assert heard == [one.row.id] * 2
+    assert one.seconds[1] < one.seconds[0]
