@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,10 @@ PAPERS = {
 FILES = {"read": ("read", "what another tool's file says, as a file for --config")}
 """Further commands, which ``--help`` names in a line of their own."""
 COMMANDS = {name: one for group in DAILY.values() for name, one in group.items()} | FILES | PAPERS
+
+
+WHERE = ("--jobs", "--cluster", "--max-memory")
+"""Flags that say where a command is computed, not what."""
 
 
 def parser() -> Parser:
@@ -185,6 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     try:
         args = parse(argv)
+        args.typed = typed_again(sys.argv[1:] if argv is None else argv)
         code: int = args.run(args)
         return code
     except KeyboardInterrupt:
@@ -199,6 +205,18 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
             raise
         print(f"accelarray: error: {legible(with_near_option(str(error)))}", file=sys.stderr)
         return 2
+
+
+def typed_again(words: Sequence[str]) -> str:
+    """A command as it was typed, without where it is computed (``WHERE``): so a page names it."""
+    kept, rest = ["accelarray"], iter(words)
+    for word in rest:
+        flag, equals, _ = word.partition("=")
+        if flag not in WHERE:
+            kept.append(word)
+        elif not equals:
+            next(rest, None)
+    return shlex.join(kept)
 
 
 def _interrupted() -> int:

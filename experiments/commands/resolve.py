@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,20 +37,6 @@ def keywords_of(
 def _given(args: argparse.Namespace, names: Sequence[str]) -> Any:
     values = {name: getattr(args, name, None) for name in names}
     return {name: value for name, value in values.items() if value is not None}
-
-
-def retyped(args: argparse.Namespace, words: Sequence[str], names: Sequence[str]) -> str:
-    """The command as it could be typed again: its words, then flags that have a value."""
-    typed = ["accelarray", *words]
-    for name in names:
-        value = getattr(args, name)
-        for one in value if isinstance(value, list) else [value]:
-            flag = f"--{name.replace('_', '-')}"
-            if one is True:
-                typed.append(flag)
-            elif one is not None and one is not False and one != "":
-                typed += [flag, str(one)]
-    return shlex.join(typed)
 
 
 def array_name(args: argparse.Namespace) -> str:

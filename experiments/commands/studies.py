@@ -21,7 +21,6 @@ from experiments.commands.arguments import (
 from experiments.commands.resolve import (
     array_name,
     keywords_of,
-    retyped,
     study_of,
 )
 from experiments.face.fitting import fit
@@ -37,7 +36,6 @@ from experiments.results.speedups import (
     scaled,
 )
 from experiments.results.sweeps import grid_of, records, swept
-from experiments.studies.options import MODEL_OPTIONS
 from simulator.search.shares import FAIRER
 
 HIDDEN = ("optimizer", "memory_reserve", "micro_batch", "recompute", "pipeline.schedule")
@@ -123,13 +121,6 @@ def run_fit(args: argparse.Namespace) -> int:
     return 0
 
 
-TYPED = (
-    *("array", "set", "networks", "planners", "batch", "transform", "execution", "metrics"),
-    *(*MODEL_OPTIONS, "strict_memory", "store", "timeline", "title", "output"),
-)
-"""Flags that the page's command has."""
-
-
 def configure_report(parser: Parser) -> None:
     """Add its arguments."""
     both = changed("array", default="the paper's two")
@@ -143,11 +134,6 @@ def run_report(args: argparse.Namespace) -> int:
     if not args.output.endswith((".html", ".htm")):
         raise UsageError(f"--output {args.output!r}: the name must end in .html")
     check_writable(args.output)
-    found = report(command=_command(args), **keywords_of(args, report, "command"))
+    found = report(command=args.typed, **keywords_of(args, report, "command"))
     found.save(args.output)
     return 0
-
-
-def _command(args: argparse.Namespace) -> str:
-    names = [name for name in TYPED if (name, getattr(args, name)) != ("metrics", "time")]
-    return retyped(args, ["report"], names)

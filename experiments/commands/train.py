@@ -14,17 +14,11 @@ from experiments.commands.arguments import (
     add_output,
     changed,
 )
-from experiments.commands.resolve import keywords_of, retyped
+from experiments.commands.resolve import keywords_of
 from experiments.face.training import train
 from experiments.options import OPTIONS
 from experiments.output import UsageError, whole_file
 from experiments.results.result import check_outputs, show
-
-TYPED = (
-    *("method", "compare", "array", "set", "workers", "iterations", "until", "batch", "seed"),
-    *("slowdown", "graph", "learn", "loss", "rate", "execution", "report"),
-)
-"""Flags that the page's command has."""
 
 
 def configure_train(parser: Parser) -> None:
@@ -59,7 +53,7 @@ def run_train(args: argparse.Namespace) -> int:
     if args.history:
         found.history(args.history)
     if args.report:
-        page = found.page(retyped(args, ["train", args.network], TYPED))
+        page = found.page(args.typed)
         with whole_file(args.report) as path:
             path.write_bytes(page.encode("utf-8", "replace"))
     return 0

@@ -18,7 +18,7 @@ from experiments.measured.rows import shipped
 from experiments.measured.study import STEPS, probes_of
 from experiments.studies.running.runner import Runner
 
-ABOUT = """# Steps of the rows of large_models_calibration.csv, where products reach two shares of peak.
+ABOUT = """# Steps of the rows of large_models_calibration.csv, with products at two shares of peak.
 # Written by python -m experiments.scripts.calibration_steps; keys are those of --store.
 """
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import main, parser
-from experiments.commands import studies as report
+from experiments.cli import main, parser, typed_again
 from experiments.commands.resolve import keywords_of
 from experiments.face.studies import ARRAYS, DRAWN, MAPPED
 from experiments.face.studies import report as make
@@ -57,7 +56,7 @@ COMMANDS = [
     "--execution deployed --overlap none --shards exact --bucket '25 MB' --algorithm ring "
     "--strict-memory --metrics time,traffic --output page.html",
     "--store 's $x.db' --timeline 'gpt2:seq=8' --output page.html",
-    "--store s.db --jobs 3 --cluster tcp://h:1 --output page.html",
+    "--store s.db --jobs=3 --cluster tcp://h:1 --output page.html",
     "--array tpu-v3-8 --networks gpt2:layers=2:seq=16 --planners axes --parallel dp=2,pp=2,tp=2 "
     "--micro-batch 2 --axis-order tp,dp,pp --update sharded --recompute full --transform apart "
     "--attention fused --output page.html",
@@ -69,9 +68,9 @@ COMMANDS = [
 @pytest.mark.parametrize("text", COMMANDS)
 def test_the_pages_command_asks_for_the_same_page(text: str) -> None:
     """What decides the page; where it was computed does not."""
-    args = parser().parse_args(["report", *shlex.split(text)])
-    typed = report._command(args)
-    again = parser().parse_args(shlex.split(typed)[1:])
+    words = ["report", *shlex.split(text)]
+    args, (_, *typed) = parser().parse_args(words), shlex.split(typed_again(words))
+    again = parser().parse_args(typed)
     args.jobs = args.cluster = None
     assert vars(again) == vars(args)
 

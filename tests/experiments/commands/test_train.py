@@ -168,3 +168,11 @@ def test_what_diverges_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(found.out)["learning"]["loss"] in (None, pytest.approx(1e300, rel=1e300))
     assert "async-ps: learning diverged; with gradients that stale" in found.err
     assert "RuntimeWarning" not in found.err
+
+
+def test_the_page_names_the_command_as_typed(tmp_path: Path) -> None:
+    page = tmp_path / "p.html"
+    words = ["papers", "train", "lenet", "--array", "hypar-16", "--workers", "2"]
+    words += ["--execution", "deployed", "--overlap", "none", "--report", str(page)]
+    assert main(words) == 0
+    assert f"accelarray {' '.join(words)}" in page.read_text()

@@ -367,7 +367,7 @@ def test_steps_that_ran_but_are_predicted_not_to_fit() -> None:
 def test_shipped_steps_are_what_the_simulator_says_now(
     many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The quickest at least, else ``python -m experiments.scripts.calibration_steps`` is to be run again."""
+    """Else run ``python -m experiments.scripts.calibration_steps`` again."""
     asked, steps = probes_of(shipped()), shipped_steps()
     assert {of.case.key for of in asked.values()} == steps.keys()
     quickest = sorted(asked.values(), key=lambda of: estimate(of.case).seconds)[:many]
