@@ -1,14 +1,12 @@
 import itertools
-import random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planners.hierarchy import bounds
-from planners.hierarchy.bounds import bounded, improve, mini_buckets
-from planners.hierarchy.min_sum import Factor, adjacency, minimise
+from planners.hierarchy.bounds import bounded, mini_buckets
+from planners.hierarchy.min_sum import Factor, minimise
 from tests.planners.hierarchy.test_min_sum import problems, total
 
 
@@ -53,40 +51,12 @@ def test_bounds_enclose_a_grid_solved_exactly(seed: int) -> None:
     assert found.lower >= 0.9 * least
 
 
-def test_improving_never_makes_worse_and_stops_after_its_work() -> None:
-    domains, factors = grid(12, 0)
-    start = [0] * len(domains)
-    before = total(factors, tuple(start))
-    cost, choice = improve(domains, factors, start, work=0)
-    assert cost == pytest.approx(before)
-    assert choice == start
-    little, _ = improve(domains, factors, start, work=1)
-    much, choice = improve(domains, factors, start)
-    assert much < little < before
-    assert improve(domains, factors, start) == (much, choice)
-    assert improve(domains, factors, choice)[0] <= much
-
-
 def test_matched_groups_agree_on_what_a_value_costs() -> None:
     """The worked example of ``_groups``: apart their least is 0, matched it is the least sum."""
     factors = [Factor((0, 1), np.array([[4.0], [0.0]])), Factor((0, 2), np.array([[0.0], [6.0]]))]
     lower, choice = mini_buckets([2, 1, 1], factors, span=2)
     assert lower == minimise([2, 1, 1], factors)[0] == 4.0
     assert choice == [0, 0, 0]
-
-
-@settings(deadline=None)
-@given(problems())
-def test_improving_ends_where_no_single_change_helps(
-    problem: tuple[list[int], list[Factor]],
-) -> None:
-    domains, factors = problem
-    cost, choice = improve(domains, factors, [0] * len(domains))
-    assert cost == pytest.approx(total(factors, tuple(choice)))
-    for v, size in enumerate(domains):
-        for value in range(size):
-            other = (*choice[:v], value, *choice[v + 1 :])
-            assert total(factors, other) >= cost - 1e-9
 
 
 @settings(deadline=None)
@@ -100,14 +70,3 @@ def test_a_bounded_answer_encloses_the_least(problem: tuple[list[int], list[Fact
     assert found.lower <= found.cost
     assert found.cost == pytest.approx(total(factors, tuple(found.choice)))
     assert found == bounded(domains, factors)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_blocks_cover_every_variable_and_stay_narrow(seed: int) -> None:
-    domains, factors = grid(10, seed)
-    near = adjacency(len(domains), [factor.scope for factor in factors])
-    blocks = list(bounds._blocks(near, domains, random.Random(seed)))  # noqa: S311
-    assert {v for block in blocks for v in block} == set(range(100))
-    for block in blocks:
-        assert len(block) == len(set(block)) <= bounds.BLOCK
-        assert bounds._narrow(near, domains, block)
