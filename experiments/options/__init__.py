@@ -91,19 +91,3 @@ def options_text() -> str:
 
 def _wrapped(text: str, indent: str) -> str:
     return fill(text, 78, initial_indent=indent, subsequent_indent=indent + "  ")
-
-
-__all__ = [
-    "ALIASES",
-    "GROUPS",
-    "OPTIONS",
-    "OWN",
-    "PIPEDREAM",
-    "SPEC_KEYS",
-    "SPEC_TABLES",
-    "SWITCH",
-    "TITLES",
-    "Option",
-    "option_rows",
-    "options_text",
-]

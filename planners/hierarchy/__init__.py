@@ -1,5 +1,3 @@
 """The search of a type for every layer, level by level down the bisected array."""
 
 from planners.hierarchy.search import plan_hierarchy
-
-__all__ = ["plan_hierarchy"]
