@@ -12,7 +12,8 @@ from typing import Any
 from experiments import terms
 from experiments.pictures.plan_map import SPLITS, describe, kinds_of, stretches
 from experiments.report.charts import DRAWABLE, Chart, bars, lines
-from experiments.report.page import Number, Split, Table, four_digits
+from experiments.report.page import Number, Split, Table, four_digits, printed
+from experiments.results.planned import tables as planned_tables
 from experiments.studies.running.outputs import NAMES
 from experiments.studies.speedups import BASELINE, Comparison, geometric_mean, messages
 from hardware import Array, Group, split_quantity
@@ -204,8 +205,19 @@ def _map(plan: Plan, array: Array) -> dict[str, Any]:
         "title": title,
         "planner": plan.planner,
         "table": Table(title, head, rows, [foot], "map", groups) if shown else None,
+        "parts": _parts(plan, array),
         "cut": MOST_COLUMNS if len(found) > len(shown) else None,
     }
+
+
+def _parts(plan: Plan, array: Array) -> list[str | Table]:
+    """Sentences and tables about the plan of a pipeline, whose stages have plans of their own."""
+    found: list[str | Table] = []
+    about = plan.planner
+    for one in planned_tables(plan, array)[1:] if plan.pipeline else ():
+        about = one if isinstance(one, str) and one else about
+        found.append(one if isinstance(one, str) else printed(one, f"{plan.planner}, {about}"))
+    return [one for one in found if one]
 
 
 def results(rows: Sequence[Result]) -> dict[str, Any]:

@@ -6,12 +6,15 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from experiments.pictures.palette import css
+
+if TYPE_CHECKING:
+    from rich.table import Table as Printed
 
 LABELS = {
     "training": "training",
@@ -72,6 +75,22 @@ class Table(NamedTuple):
     foot: Iterable[Sequence[object]] = ()
     kind: str = "numbers"
     groups: Sequence[tuple[str, int]] = ()
+
+
+WRAP = "numbers wrap"
+"""Of a table whose last column is words, which may be long."""
+
+
+def printed(table: Printed, caption: str = "") -> Table:
+    """A table that commands print, as one of the page; what stands alone behind a rule is below."""
+    heads = [str(column.header) for column in table.columns]
+    cells = zip(*(column.cells for column in table.columns), strict=True)
+    rows = [[str(cell).replace("  ", "\N{NO-BREAK SPACE}" * 2) for cell in row] for row in cells]
+    below = len(rows) > 1 and table.rows[-2].end_section
+    several, last = len(heads) > 1, table.columns[-1].justify
+    kind = WRAP if several and table.show_header and last == "left" else "numbers"
+    body, foot = (rows[:-1], rows[-1:]) if below else (rows, [])
+    return Table(caption or str(table.title or ""), heads, body, foot, kind)
 
 
 def page(title: str, message: str, parts: Mapping[str, Any]) -> str:

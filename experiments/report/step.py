@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from experiments import terms
-from experiments.explain.paths import Part
 from experiments.explain.study import Explanation, messages
-from experiments.explain.tables import called, others
+from experiments.explain.tables import answers_table, frees_table, layer_tables
 from experiments.pictures.lanes import chart, labels, sites
 from experiments.report.charts import Chart, shape, stacked
-from experiments.report.page import Number, Table, four_digits
+from experiments.report.page import WRAP, Number, Table, four_digits, printed
+from experiments.results.difference import difference_tables
+from experiments.results.explanation import knobs_table, path_table
 from experiments.studies import occupancy
-from experiments.studies.difference import Change, Difference, core_ps_by_phase
+from experiments.studies.difference import Difference, core_ps_by_phase
 from experiments.studies.step_numbers import conventions
-from experiments.terms import duration, operation_name
+from experiments.terms import duration
 from planners.order import Kind, Phase
 from simulator import PICOSECONDS, Timeline, shares
 from simulator.analysis.critical_path import BOUNDS
@@ -23,9 +24,6 @@ from simulator.analysis.memory_timeline import at_rest, filled, fullest
 from simulator.engine.operations import CLASSES
 
 GIB = 2.0**30
-WRAP = "numbers wrap"
-"""Of a table whose last column is words, which may be long."""
-MOST_ROWS = 10
 MOST_RECORDS = 50_000
 WIDTH, HEIGHT = 640, 28
 WORDS = terms.BOUNDS
@@ -36,27 +34,9 @@ KINDS = tuple(map(str, Kind))
 def numbers(result: Explanation) -> dict[str, Any]:
     """Rates, MFU and HFU, the bubble, and the exposed communication of each axis."""
     return {
-        "table": Table(f"{result.case}", ("", "value"), _numbers(result)),
+        "table": printed(answers_table(result), f"{result.case}"),
         "notes": conventions(inference=result.case.execution.inference),
     }
-
-
-def _numbers(result: Explanation) -> Iterator[tuple[str, Number]]:
-    found = result.answers
-    yield "step time [ms]", _ms(result.iteration_s)
-    yield "samples/s", four_digits(found["samples_per_s"])
-    if found["tokens_per_s"] is not None:
-        yield "tokens/s", four_digits(found["tokens_per_s"])
-        yield "tokens/s per device", four_digits(found["tokens_per_s_per_chip"])
-    yield "MFU", Number(found["share_of_peak"], ".2%")
-    yield "model TFLOP/s per device", four_digits(found["model_tflops_per_s_per_device"])
-    yield "HFU", Number(found["computed_share_of_peak"], ".2%")
-    yield "hardware TFLOP/s per device", four_digits(found["hardware_tflops_per_s_per_device"])
-    if result.pipeline is not None:
-        bubble = result.pipeline.fields["bubble"]
-        yield "bubble, of the busiest stage's work", Number(bubble, ".1%")
-    for axis, seconds in found.get("exposed_by_axis_s", {}).items():
-        yield f"exposed communication, {axis} [ms]", _ms(seconds)
 
 
 def _ms(seconds: float) -> Number:
@@ -77,22 +57,11 @@ def memory(result: Explanation) -> dict[str, Any] | None:
         ]
         for one in found
     ]
-    frees = [
-        (
-            one.what,
-            _gib(one.frees_bytes),
-            _gib(one.peak_bytes),
-            "" if one.fits is None else "yes" if one.fits else "no",
-            one.reason or "",
-        )
-        for one in result.frees
-    ]
     caption = f"Memory by class at the peak [GiB], {result.case}"
-    head = ("change", "frees [GiB]", "new peak [GiB]", "fits", "why not")
     return {
         "peaks": Table(caption, ("on", *CLASSES, "all", "capacity", "at"), peaks, kind=WRAP),
         "over_time": _over_time(result),
-        "frees": Table("Changes that free memory on the fullest core", head, frees, kind=WRAP),
+        "frees": printed(frees_table(result)),
     }
 
 
@@ -130,18 +99,10 @@ def critical_path(result: Explanation) -> dict[str, Any]:
     if bounds:
         largest = max(bounds, key=bounds.__getitem__)
         said += f", {paths.share(bounds[largest]):.1%} of it {WORDS.get(largest, largest)}"
-    rows = [
-        (WORDS.get(bound, bound), _ms(ps / PICOSECONDS), Number(paths.share(ps), ".1%"))
-        for bound, ps in bounds.items()
-    ]
     return {
         "said": said,
         "strip": _strip(result, bounds),
-        "tables": [
-            Table(f"Critical path of {result.case}", ("what", "time [ms]", "of the step"), rows),
-            _parts(result, "Kinds of layers", "kind", result.kinds),
-            _parts(result, "Layers and blocks", "layer", result.blocks),
-        ],
+        "tables": [printed(path_table(result)), *map(printed, layer_tables(result))],
         "notes": messages(result),
     }
 
@@ -160,29 +121,6 @@ def _strip(result: Explanation, bounds: dict[str, int]) -> Chart:
     return Chart("critical path", WIDTH, HEIGHT, parts, keys, kind="chart strip")
 
 
-def _parts(result: Explanation, title: str, what: str, parts: tuple[Part, ...]) -> Table:
-    spent = (f"{terms.SHARES[name]} [ms]" for name in ("computing", "exposed", "waiting"))
-    head = (what, "critical path [ms]", "of the step", *spent)
-    rows = [_cells(result, called(part), (part,)) for part in parts[:MOST_ROWS]]
-    if rest := parts[MOST_ROWS:]:
-        rows.append(_cells(result, others(len(rest)), rest))
-    return Table(f"{title} of {result.case}", head, rows, [_cells(result, "all", parts)])
-
-
-def _cells(result: Explanation, name: str, parts: tuple[Part, ...]) -> list[object]:
-    paths, path_ps = result.paths, sum(part.path_ps for part in parts)
-    spent = [
-        sum(getattr(part, f"{what}_ps") for part in parts)
-        for what in ("computing", "exposed", "waiting")
-    ]
-    return [
-        name,
-        _ms(path_ps / PICOSECONDS),
-        Number(paths.share(path_ps), ".1%"),
-        *(_ms(paths.seconds(ps)) for ps in spent),
-    ]
-
-
 def what_helps(result: Explanation) -> dict[str, Any]:
     """The step with links, HBM or cores twice as fast."""
     whole_s = result.iteration_s
@@ -194,62 +132,26 @@ def what_helps(result: Explanation) -> dict[str, Any]:
         else f"With {best} twice as fast the step takes {duration(shortest[best])}: a speedup of "
         f"{whole_s / shortest[best]:.3g}."
     )
-    head = ("twice as fast", "same plan [ms]", "speedup", "new plan [ms]", "speedup", "why not")
-    rows = [
-        (
-            knob.what,
-            _ms(knob.same_plan_s),
-            Number(whole_s / knob.same_plan_s, ".3f"),
-            _ms(knob.replanned_s),
-            Number(whole_s / knob.replanned_s, ".3f"),
-            knob.reason or "",
-        )
-        for knob in result.knobs
-    ]
-    return {
-        "said": said,
-        "table": Table(f"{result.case}, with one part twice as fast", head, rows),
-    }
+    return {"said": said, "table": printed(knobs_table(result))}
 
 
-def versus(about: str, result: Difference) -> dict[str, Any]:
+def versus(about: str, result: Difference, names: Mapping[tuple[str, str], str]) -> dict[str, Any]:
     """Two planners' steps, and where the difference comes from; ``about`` is the case."""
     first, second = result.planners
     ours, theirs = (ps / PICOSECONDS for ps in result.iteration_ps)
     slower, ratio = (first, ours / theirs) if ours > theirs else (second, theirs / ours)
     words = f"{first} takes {duration(ours)}, {second} {duration(theirs)}"
     words += f": {slower} takes {ratio:.3g} times as long" if f"{ratio:.3g}" != "1" else ""
-    *layers, waiting = result.layers
-    shown = [(part.layer, part) for part in layers[:MOST_ROWS]]
-    if rest := layers[MOST_ROWS:]:
-        pair = sum(part.core_ps[0] for part in rest), sum(part.core_ps[1] for part in rest)
-        shown.append((others(len(rest)), Change(pair)))
-    shown.append((terms.SHARES[waiting.kind], waiting))
-    phases = [(_name(part.phase, part.kind), part) for part in result.phases]
     return {
         "planners": result.planners,
         "said": f"{about}: {words}",
         "tables": [
-            Table(
-                f"By {what}, {about}",
-                (what, f"{first} [ms]", f"{second} [ms]", "difference [ms]"),
-                [
-                    [
-                        name,
-                        *(_ms(result.seconds(ps)) for ps in part.core_ps),
-                        four_digits(result.seconds(part.change_ps), 1e3, "+"),
-                    ]
-                    for name, part in rows
-                ],
+            printed(table, f"By {what}, {about}")
+            for what, table in zip(
+                ("operation", "layer"), difference_tables(result, names, about), strict=True
             )
-            for what, rows in (("phase", phases), ("layer", shown))
         ],
     }
-
-
-def _name(phase: str, kind: str) -> str:
-    """An operation's name; that of waiting has no phase."""
-    return operation_name(phase, kind) if phase else terms.SHARES[kind]
 
 
 def step(title: str, timeline: Timeline, *, folded: bool = True) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from experiments.report.comparison import (
 )
 from experiments.report.page import page
 from experiments.report.step import critical_path, memory, numbers, step, versus, what_helps
+from experiments.results.difference import names_of_both
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import PUBLISHED_BATCH, comparisons
 from experiments.studies.difference import difference
@@ -132,7 +133,8 @@ def _versus(study: Study, why: Explanation) -> dict[str, Any] | None:
     names = (other.planner_name, case.planner_name)
     steps = (step_of(other)[1], why.timeline)
     words = f"{case.network.name} on {case.array.name}, batch {case.batch}, {case.execution}"
-    found = versus(words, difference(names, steps))
+    called = names_of_both(zip((other, case), steps, strict=True))
+    found = versus(words, difference(names, steps), called)
     for name, step_ in zip(names, steps, strict=True):
         if full := too_full(step_.memory):
             found["said"] += f". {name} does not fit: {full}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ from experiments.pictures.gantt import plot_gantt
 from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.result import Result, readable
 from experiments.results.step import StepResult
+from experiments.studies.case import Case
 from experiments.studies.difference import Change, Difference, difference
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import measured, names_of
 from experiments.terms import SHARES, change, duration
+from simulator import Timeline
 
 if TYPE_CHECKING:
     import pandas
@@ -46,21 +49,13 @@ class DifferenceResult(Result):
         """By phase and kind, then the layers that contribute most, then other metrics."""
         result, case = self.difference, self.first.case
         title = f"{case.network.name} on {case.array.name}, batch {case.batch}, {case.execution}"
-        phases = _table(result, title, "operation")
-        names = self._names()
-        for part in result.phases:
-            _add(phases, result, names.get((part.phase, part.kind), SHARES["waiting"]), part)
-        layers = _table(result, "", "layer")
-        for name, part in _most(result):
-            _add(layers, result, name, part)
-        for table in (phases, layers):
-            table.add_section()
-            _add(table, result, "step", _whole(result))
+        steps = [(step.case, step.timeline) for step in (self.first, self.second)]
+        tables = difference_tables(result, names_of_both(steps), title)
         whole = self._measured()
         others = [_measured(result, whole)] if whole else []
         spent = "Times are those of a mean core."
         band = band_sentence(self.error_band)
-        return [phases, layers, spent, *others, *band, *self._full(), *self._unread()]
+        return [*tables, spent, *others, *band, *self._full(), *self._unread()]
 
     @property
     def error_band(self) -> ErrorBand | None:
@@ -112,15 +107,6 @@ class DifferenceResult(Result):
             }
             for part in result.layers
         ]
-
-    def _names(self) -> dict[tuple[str, str], str]:
-        """What operations are called; both names where the plans use different collectives."""
-        found = [names_of(step.case, step.timeline) for step in (self.first, self.second)]
-        keys = dict.fromkeys([*found[0], *found[1]])
-        return {
-            key: " / ".join(dict.fromkeys(names[key] for names in found if key in names))
-            for key in keys
-        }
 
     def _measured(self) -> dict[str, list[Any]]:
         """Joules and bytes of both steps, where asked for."""
@@ -216,6 +202,31 @@ def _measured(result: Difference, whole: dict[str, list[float]]) -> Table:
         part = f"{second / first - 1:+.1%}" if first else "-"
         table.add_row(name, f"{first:.6g}", f"{second:.6g}", f"{second - first:+.6g}", part)
     return table
+
+
+def names_of_both(steps: Iterable[tuple[Case, Timeline]]) -> dict[tuple[str, str], str]:
+    """What operations are called; both names where the plans use different collectives."""
+    found = [names_of(*step) for step in steps]
+    keys = dict.fromkeys(key for names in found for key in names)
+    return {
+        key: " / ".join(dict.fromkeys(names[key] for names in found if key in names))
+        for key in keys
+    }
+
+
+def difference_tables(
+    result: Difference, names: Mapping[tuple[str, str], str], title: str
+) -> tuple[Table, Table]:
+    """By operation, called by their ``names``, and by layer."""
+    phases, layers = _table(result, title, "operation"), _table(result, "", "layer")
+    for part in result.phases:
+        _add(phases, result, names.get((part.phase, part.kind), SHARES["waiting"]), part)
+    for name, part in _most(result):
+        _add(layers, result, name, part)
+    for table in (phases, layers):
+        table.add_section()
+        _add(table, result, "step", _whole(result))
+    return phases, layers
 
 
 def _most(result: Difference) -> list[tuple[str, Change]]:

@@ -87,8 +87,8 @@ class ExplanationResult(Result):
         title = f"{of.case}: {duration(of.iteration_s)}"
         found: list[Table | str] = [answers_table(of)]
         found += [frees_table(of)] if of.frees else []
-        found += [_path(of), *layer_tables(of), links_table(of), _links(of)]
-        found += [_units(of), _knobs(of)]
+        found += [path_table(of), *layer_tables(of), links_table(of), _links(of)]
+        found += [_units(of), knobs_table(of)]
         about: list[str] = []
         if of.pipeline is not None:
             about = list(of.pipeline.sentences)
@@ -245,7 +245,8 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
     }
 
 
-def _path(result: Explanation) -> Table:
+def path_table(result: Explanation) -> Table:
+    """What the step waits for, by what bounds it and by operation."""
     paths = result.paths
     table = table_of("Critical path", ("operation", "time", "of the step"), ("operation",))
     for bound, ps in paths.by_bound().items():
@@ -286,7 +287,8 @@ def _units(result: Explanation) -> Table:
     return table
 
 
-def _knobs(result: Explanation) -> Table:
+def knobs_table(result: Explanation) -> Table:
+    """The step with one part twice as fast."""
     heads = ("part", "same plan", "new plan", WHY)
     table = table_of("Twice as fast", heads, ("part", WHY))
     for knob in result.knobs:

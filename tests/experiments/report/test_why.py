@@ -1,14 +1,15 @@
 """What the page says of its study, of the drawn step and of two planners, against the commands."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from accelarray import difference, explain, simulate
 from experiments.cli import main
 from experiments.report.comparison import message, title
 from experiments.report.study import report, steps
+from experiments.results.result import Result
 from experiments.studies.speedups import Comparison, Row
 from experiments.terms import duration
 from tests.experiments.pages import PLAIN, Parsed, study
@@ -79,10 +80,27 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Parsed:
     return Parsed(target.read_text(encoding="utf-8"))
 
 
-def asked(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
-    assert main([*args, *STEP, "--format", "json"]) == 0
-    data: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return data
+def printed_by(of: Result) -> dict[str, list[list[str]]]:
+    """A result's tables as its command prints them: heads, then rows."""
+    return {
+        str(table.title): [
+            [str(column.header) for column in table.columns],
+            *map(list, zip(*(column.cells for column in table.columns), strict=True)),
+        ]
+        for table in of.tables()
+        if not isinstance(table, str)
+    }
+
+
+def shown_in(made: Parsed, name: str) -> list[list[str]]:
+    return [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in made.tables[name]]
+
+
+ASKED: dict[str, Any] = {
+    "array": "accpar-mixed-switch",
+    "batch": 64,
+    "set": ("devices.0.count=2", "devices.1.count=2"),
+}
 
 
 def test_a_title_is_text(made: Parsed) -> None:
@@ -90,26 +108,18 @@ def test_a_title_is_text(made: Parsed) -> None:
     assert not any(name == "b" for name, _ in made.tags)
 
 
-def test_why_and_what_helps_are_what_explain_says(
-    made: Parsed, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = asked(capsys, "explain", "lenet", "--planner", "accpar")
-    tables = {name.partition(" of lenet, accpar on")[0]: name for name in made.exact}
-    bounds = [row[1] for row in made.exact[tables["Critical path"]][1:]]
-    assert bounds == [ps for ps in data["critical_path"]["bounds_s"].values() if ps]
-    assert sum(bounds) == pytest.approx(data["iteration_s"])  # type: ignore[arg-type]
-    for name, key in (("Kinds of layers", "kinds"), ("Layers and blocks", "blocks")):
-        _, *rows, whole = made.exact[tables[name]]
-        assert whole[1] == pytest.approx(data["iteration_s"])
-        for row, wanted in zip(rows[:10], data[key], strict=False):
-            values = (wanted[k] for k in ("critical_path_s", "computing_s", "exposed_s"))
-            assert [row[1], row[3], row[4]] == [pytest.approx(value) for value in values]
-    (helps,) = (table for name, table in made.exact.items() if "twice as fast" in name)
-    keys = ("same_plan_s", "same_plan_speedup", "replanned_s", "replanned_speedup")
-    assert [row[1:5] for row in helps[1:]] == [
-        [knob[key] for key in keys] for knob in data["twice_as_fast"]
-    ]
-    best = min(min(k["same_plan_s"], k["replanned_s"]) for k in data["twice_as_fast"])
+@pytest.mark.parametrize(
+    "table",
+    ["Critical path", "Kinds of layers", "Layers: time on the critical path, and of a mean core"],
+)
+def test_why_is_what_explain_prints(made: Parsed, table: str) -> None:
+    assert shown_in(made, table) == printed_by(explain("lenet", "accpar", **ASKED))[table]
+
+
+def test_what_helps_is_what_explain_prints(made: Parsed) -> None:
+    of = explain("lenet", "accpar", **ASKED)
+    assert shown_in(made, "Twice as fast") == printed_by(of)["Twice as fast"]
+    best = min(min(k["same_plan_s"], k["replanned_s"]) for k in of.to_dict()["twice_as_fast"])
     said = f"twice as fast the step takes {duration(best)}: "
     assert any(said in text for text in made.text("p"))
 
@@ -128,20 +138,13 @@ def test_the_strip_is_as_long_as_the_step(made: Parsed) -> None:
     ]
 
 
-def test_two_planners_are_what_compare_says(
-    made: Parsed, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = asked(capsys, "compare", "lenet", "--planners", "data_parallel,accpar")
-    by = {name.partition(",")[0]: rows for name, rows in made.exact.items()}
-    for name, key in (("By phase", "phases"), ("By layer", "layers")):
-        _, *rows = by[name]
-        wanted = [[*row["core_s"], row["difference_s"]] for row in data[key]]
-        assert len(rows) == min(len(wanted), 12)
-        assert [row[1:] for row in rows[:10]] == wanted[:10]
-        assert rows[-1][1:] == wanted[-1]
-        whole = [sum(row[i] or 0 for row in rows) for i in (1, 2)]
-        assert whole == pytest.approx(data["iteration_s"])
-    ratio = data["iteration_s"][0] / data["iteration_s"][1]
+def test_two_planners_are_what_compare_prints(made: Parsed) -> None:
+    steps = [simulate("lenet", planner, **ASKED) for planner in ("data_parallel", "accpar")]
+    of = difference(*steps)
+    by = {name.partition(",")[0]: name for name in made.tables}
+    for name, wanted in zip(("By operation", "By layer"), printed_by(of).values(), strict=True):
+        assert shown_in(made, by[name]) == wanted
+    ratio = steps[0].iteration_s / steps[1].iteration_s
     assert any(f"data_parallel takes {ratio:.3g} times as long" in p for p in made.text("p"))
 
 
