@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,9 @@ from experiments.explain.paths import paths_of
 from experiments.files.export import precision_of
 from experiments.studies.case import Case, plan_of, simulated, step_of
 from hardware import Array, Device, SpecError, load_array, wires_of
-from planners import Plan, PlanError, Split
+from planners import Plan, PlanError
 from simulator import Timeline
+from simulator.search.judge import splits_of
 
 SAME = 1e-3
 """Steps whose lengths differ by less than this fraction count as equally long."""
@@ -210,27 +212,15 @@ def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Kno
 
 
 def alike(first: Plan, second: Plan) -> bool:
-    """Whether two plans split the same way, whatever they expect of it."""
+    """Whether two plans split and update the same way, whatever they expect of it."""
+    return _does(first) == _does(second)
 
-    def same(a: Split | None, b: Split | None) -> bool:
-        if a is None or b is None:
-            return a is b
-        halves = zip(a.halves, b.halves, strict=False)
-        return (
-            a.partitions == b.partitions
-            and len(a.halves) == len(b.halves)
-            and all(same(*pair) for pair in halves)
-        )
 
-    if first.pipeline is None or second.pipeline is None:
-        return first.pipeline is second.pipeline and same(first.root, second.root)
-    one, other = first.pipeline, second.pipeline
-    return (one.places, one.schedule, one.micro_batches, one.firsts) == (
-        other.places,
-        other.schedule,
-        other.micro_batches,
-        other.firsts,
-    ) and all(same(a.plan.root, b.plan.root) for a, b in zip(one.stages, other.stages, strict=True))
+def _does(plan: Plan) -> tuple[Any, ...]:
+    if (of := plan.pipeline) is None:
+        return (splits_of(plan),)
+    plans = (one for stage in of.stages for one in stage.plans or (stage.plan,))
+    return of.places, of.schedule, of.micro_batches, of.firsts, [*map(splits_of, plans)]
 
 
 def without(number: int, name: str, changes: Sequence[str], case: Case, base: Timeline) -> Setting:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from accelarray import plan
 from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.explain.whatif import KNOBS, Facts, alike, sped_up, topic_of, why_nothing
 from experiments.studies.case import Case, step_of
@@ -11,6 +12,7 @@ from experiments.terms import duration
 from hardware import Topology, load_array, wires_of
 from hardware.topology import Tier
 from planners import load_planner
+from planners.plan.updates import Update
 from simulator import PUBLISHED, Execution
 from workloads import load_network
 
@@ -193,6 +195,15 @@ def test_plans_are_alike_by_what_they_split() -> None:
     again = load_planner("owt")(LENET, sped_up(array, "links"), 512)
     assert alike(plans[1], again)
     assert not alike(plans[0], plans[1])
+    assert not alike(again, replace(again, updates=(Update.SHARDED,) * len(again.nodes)))
+
+
+def test_plans_of_stages_are_alike_by_these_and_their_plans() -> None:
+    plans = [
+        plan("gpt2:layers=2:seq=64", "axes", "tpu-v3-8", 16, parallel=axes, micro_batch=2).plan
+        for axes in ("pp=2,dp=2,tp=2", "pp=2,dp=2,tp=2", "pp=2,dp=4", "pp=4,dp=2")
+    ]
+    assert [alike(plans[0], other) for other in plans] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
