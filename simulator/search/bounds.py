@@ -9,9 +9,10 @@ idle. It counts every exchange that a core waits for, and is far nearer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import NamedTuple
 
 from hardware import Array, Group
 from hardware.array import cores_in
@@ -26,10 +27,18 @@ from simulator.cost.training_operators import operators
 from simulator.lowering.execution import Execution
 from simulator.search.candidates import leaves_of
 from simulator.search.layouts import first_cores, layout_of
-from simulator.search.relaxation import Chain, by_themselves
+from simulator.search.relaxation import Chain
 from simulator.search.states import FEW_CORES, MANY_LEVELS, States, filled, is_state
 from simulator.search.tables import Cores, Tables
 from workloads import Network, partition_graph
+
+
+class Size(NamedTuple):
+    """So many cores; where ``filled``, no layout leaves any of them without some node."""
+
+    tables: Tables
+    filled: bool
+
 
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Weights that are tried: from those of peaks to those of HBM bandwidths."""
@@ -106,46 +115,15 @@ def _weighted_s(
     return math.fsum(max(done * flop_s, moved * byte_s) for done, moved in work)
 
 
-RISE = 1.15
-"""From one limit to the next."""
+def least_s(sizes: Iterable[Size], limit_s: float = math.inf) -> float:
+    """What no layout of any of these numbers of cores undercuts, or the limit where that is less.
 
-
-@dataclass(eq=False)
-class Size:
-    """So many cores; where ``filled``, no layout leaves any of them without some node."""
-
-    tables: Tables
-    filled: bool
-
-    @cached_property
-    def chain(self) -> Chain:
-        """Of all states."""
-        return Chain(self.tables, filled=self.filled, sure=True)
-
-    def least_s(self, limit_s: float) -> float:
-        """What no layout of so many cores undercuts, or the limit where that is more."""
-        tables = by_themselves(self.chain, limit_s)
-        if tables is None:
-            return limit_s
-        best, *_ = Chain(tables, filled=self.filled, sure=True).best()
-        return min(limit_s, best.bound_s)
-
-
-def least_s(sizes: Sequence[Size]) -> float:
-    """What no layout of any of these numbers of cores undercuts."""
-    limit_s = min(one.tables.products_s for one in sizes)
-    while True:
-        limit_s *= RISE
-        found_s = at_most_s(sizes, limit_s)
-        if found_s < limit_s:
-            return found_s
-
-
-def at_most_s(sizes: Sequence[Size], limit_s: float) -> float:
-    """The same, or the limit where that is less."""
-    for one in sorted(sizes, key=lambda one: one.tables.products_s):
-        if one.tables.products_s < limit_s:
-            limit_s = one.least_s(limit_s)
+    Of a number whose products alone take longer nothing is looked at.
+    """
+    for tables, all_busy in sorted(sizes, key=lambda size: size.tables.products_s):
+        if tables.products_s < limit_s:
+            best, *_ = Chain(tables, filled=all_busy, sure=True).best()
+            limit_s = min(limit_s, best.bound_s)
     return limit_s
 
 
@@ -214,7 +192,7 @@ def layouts_bound(
     levels, seconds = max(one.levels for one in cores), first_s
     every = [_size(network, batch, execution, one, RUNS) for one in cores]
     if levels > MANY_LEVELS:
-        seconds = at_most_s(every, seconds)
+        seconds = least_s(every, seconds)
     covers = LAYOUTS.format(1 << levels, " of one kind" if len(array.group.kinds) > 1 else "")
     if 1 << levels > FEW_CORES:
         covers += FILLED.format(FEW_CORES)

@@ -19,15 +19,13 @@ also gives a layout worth judging.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.cost.operators import NodeOperators
-from simulator.search.states import States
 from simulator.search.tables import Costs, Floats, Tables
 from workloads import Graph
 
@@ -279,69 +277,3 @@ def _least_to(pair: Floats, before: Floats) -> Floats:
         return np.full(pair.shape[1], np.inf)
     found: Floats = (before[there, np.newaxis] + pair[there]).min(axis=0)
     return found
-
-
-WEIGHTS = (0.0, 0.5, MOST_WEIGHT)
-
-
-def by_weight(chain: Chain) -> Iterator[list[Floats]]:
-    """For a few weights, what each node adds at least, by its state, whatever its neighbours'."""
-    nodes = range(len(chain.nodes))
-    for weight in WEIGHTS[: 3 if chain.overlap else 1]:
-        yield [chain.own(v, weight) + _waited(chain, v, weight) for v in nodes]
-
-
-def _waited(chain: Chain, v: int, weight: float) -> Floats:
-    """By a node's state, what of its own lies between its products and its neighbours'.
-
-    Sums of 3 ms that the node before waits for, beside a gradient of 2 ms, make 3.
-    """
-    costs, waits = chain.nodes[v], chain.waits
-    found = np.zeros(len(costs.states))
-    if not chain.overlap:  # sums and gradients are its own then
-        return found
-    if v + 1 < len(chain.nodes) and waits.forward[v + 1] and chain.read(v + 1):
-        found = found + costs.forward_sums_s
-    if not v:
-        return found
-    summed = waits.backward[v] and waits.computes[v] and chain.read(v)
-    back = costs.backward_sums_s if summed else np.zeros(len(found))
-    if not chain.matmul(v):
-        back = np.maximum(back, costs.gradient_s)
-    return found + (1.0 - weight) * back
-
-
-Kept = NDArray[np.bool_]
-
-
-def by_themselves(chain: Chain, limit_s: float) -> Tables | None:
-    """The tables without states that take so long without any pair; None if nothing is left."""
-    kept = [np.ones(len(costs.states), dtype=np.bool_) for costs in chain.nodes]
-    for each in by_weight(chain):
-        least = [float(one.min()) for one in each]
-        whole_s = sum(least)
-        for one, own, least_s in zip(kept, each, least, strict=True):
-            one &= whole_s - least_s + own < limit_s
-    return _without(chain, kept)
-
-
-def _without(chain: Chain, kept: Sequence[Kept]) -> Tables | None:
-    """Nodes that cost the same keep the same states, those that any of them needs."""
-    needed, sorts = dict[int, Kept](), chain.tables.sorts
-    for sort, one in zip(sorts, kept, strict=True):
-        if not one.any():
-            return None
-        needed[sort] = needed.get(sort, one) | one
-    if all(one.all() for one in needed.values()):
-        return chain.tables
-    of_sort = dict(zip(sorts, chain.nodes, strict=True))
-    fewer = {sort: _fewer(costs, needed[sort]) for sort, costs in of_sort.items()}
-    return chain.tables.with_nodes([fewer[sort] for sort in sorts])
-
-
-def _fewer(costs: Costs, kept: Kept) -> Costs:
-    states = costs.states
-    types = states.types[kept]
-    numbers = {tuple(row): number for number, row in enumerate(types.tolist())}
-    some = States(types, states.masks[:, kept], states.counts[:, kept], False, numbers)
-    return Costs(some, *(values[kept] for values in costs[1:]))

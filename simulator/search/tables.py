@@ -9,7 +9,6 @@ into (a hollow state) re-laying it and exchanging its gradient count nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -203,12 +202,6 @@ class Tables:
     def nodes(self) -> list[Costs]:
         """The costs of every node."""
         return [self._costs(v) for v in range(len(self.graph))]
-
-    def with_nodes(self, nodes: list[Costs]) -> Tables:
-        """The same of other states of the nodes."""
-        found = copy(self)
-        found.nodes = nodes
-        return found
 
     @cached_property
     def products_s(self) -> float:

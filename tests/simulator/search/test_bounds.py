@@ -13,7 +13,6 @@ from planners.partition import II
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.search.bounds import (
     Size,
-    at_most_s,
     is_layout,
     layouts_bound,
     least_s,
@@ -21,7 +20,7 @@ from simulator.search.bounds import (
     work_bound_s,
 )
 from simulator.search.layouts import first_cores
-from simulator.search.relaxation import MOST_WEIGHT, Chain, by_themselves
+from simulator.search.relaxation import MOST_WEIGHT, Chain
 from simulator.search.search import search
 from simulator.search.tables import Tables
 from tests.simulator.search.brute_force import all_layouts, best_s
@@ -206,38 +205,19 @@ def test_four_boards_share_the_work_of_one() -> None:
     assert single == pytest.approx(simulate(network, plan, arrays_[0]).iteration_s, rel=1e-6)
 
 
-def test_no_state_is_left_out_that_a_layout_below_the_limit_has() -> None:
-    board = DEPLOYED.planned(load_array("tpu-v3-8", ["devices.0.chip.cores=1"]))
-    cores = first_cores(board, board.group.kinds[0][0], 4)
-    assert cores is not None
-    chain = Chain(Tables(load_network("lenet"), 64, cores, DEPLOYED), sure=True)
-    ranges = [range(len(costs.states)) for costs in chain.nodes]
-    limit_s = 1.1 * chain.least(0.0).bound_s
-    some = by_themselves(chain, limit_s)
-    assert some is not None
-    kept = [set(map(tuple, costs.states.types.tolist())) for costs in some.nodes]
-    below = [picks for picks in product(*ranges) if chain.seconds(picks, 0.0) < limit_s]
-    assert below
-    for v, costs in enumerate(chain.nodes):
-        needed = {tuple(costs.states.types[picks[v]].tolist()) for picks in below}
-        assert needed <= kept[v]
-    assert sum(map(len, kept)) < sum(len(costs.states) for costs in chain.nodes)
-    assert by_themselves(chain, 0.0) is None
-
-
 @SLOW
 @given(chains(3), like_cores(4), BATCHES, EXECUTIONS)
 def test_the_bound_of_layouts_is_below_every_layouts_own_sum(
     network: Network, whole: Array, batch: int, execution: Execution
 ) -> None:
-    """States that are left out only raise it: the least of all layouts has none of them."""
     array = execution.planned(whole)
     cores = first_cores(array, array.group.kinds[0][0], array.group.size)
     assert cores is not None
     size = Size(Tables(network, batch, cores, execution), filled=False)
-    chain, found_s = size.chain, least_s([size])
+    chain, found_s = Chain(size.tables, sure=True), least_s([size])
     weights = (0.0, MOST_WEIGHT) if chain.overlap else (0.0,)
     every = product(*(range(len(costs.states)) for costs in chain.nodes))
     least = min(max(chain.seconds(picks, weight) for weight in weights) for picks in every)
     assert chain.best()[0].bound_s * (1 - 1e-9) <= found_s <= least * (1 + 1e-9)
-    assert at_most_s([size], found_s / 2) == found_s / 2
+    assert least_s([size], found_s / 2) == found_s / 2
+    assert least_s([size, size], 2 * found_s) == found_s

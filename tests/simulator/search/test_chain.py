@@ -12,8 +12,7 @@ from hardware import Array, load_array
 from planners.hierarchy.min_sum import Factor
 from simulator import DEPLOYED, Execution
 from simulator.search.layouts import _factors, _joined, first_cores, with_branches
-from simulator.search.relaxation import WEIGHTS as FLOOR_WEIGHTS
-from simulator.search.relaxation import Chain, by_weight
+from simulator.search.relaxation import Chain
 from simulator.search.tables import Cores, Tables
 from tests.simulator.search.cases import BATCHES, EXECUTIONS, chains, like_cores
 from workloads import Builder, Network, load_network
@@ -29,11 +28,6 @@ def chain_on(
     cores = first_cores(array, array.group.kinds[0][0], array.group.size)
     assert cores is not None
     return Chain(Tables(network, batch, cores, execution), sure=sure)
-
-
-def floor_s(chain: Chain) -> float:
-    """The most that what each node adds at least sums up to, by any weight."""
-    return max(sum(float(one.min()) for one in each) for each in by_weight(chain))
 
 
 @SLOW
@@ -108,32 +102,6 @@ def test_blocks_that_repeat_have_one_state(weight: float) -> None:
         for layout in product(*map(range, sizes))
     )
     assert seconds(picks) == pytest.approx(least_s)
-
-
-def test_no_layout_undercuts_the_floor() -> None:
-    """Each node's least, without pairs, lies below the chain's bound."""
-    for name in ("alexnet", "resnet18"):
-        chain = chain_on(load_network(name), load_array("tpu-v3-8"), 512, DEPLOYED)
-        assert 0 < floor_s(chain) <= chain.best()[0].bound_s
-
-
-@SLOW
-@given(chains(4), like_cores(2), BATCHES, EXECUTIONS)
-def test_the_floor_is_that_of_a_weight(
-    network: Network, whole: Array, batch: int, execution: Execution
-) -> None:
-    """Below the least sum of one of its weights, whatever is waited for."""
-    chain = chain_on(network, whole, batch, execution)
-    bounds = [chain.least(weight).bound_s for weight in FLOOR_WEIGHTS]
-    assert floor_s(chain) <= max(bounds) * (1 + 1e-12)
-
-
-def test_the_floor_counts_sums_that_are_waited_for() -> None:
-    """And gradients, which a core computes between two backward products."""
-    chain = chain_on(load_network("alexnet"), load_array("tpu-v3-8"), 512, DEPLOYED)
-    alone_s = sum(float(chain.own(v, 0.0).min()) for v in range(len(chain.nodes)))
-    gradients_s = sum(float(costs.gradient_s.min()) for costs in chain.nodes[1:])
-    assert floor_s(chain) >= alone_s + gradients_s > 1.2 * alone_s
 
 
 def test_pairs_are_weighed_as_they_are_asked_for() -> None:
