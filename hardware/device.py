@@ -204,3 +204,22 @@ class Device:
     def peak_flops_per_s(self) -> float:
         """Peak of the board."""
         return self.chips * self.chip_peak_flops_per_s
+
+    def with_cores(self, cores: int) -> Device:
+        """A board of one chip, with so many of its cores and their part of its speed."""
+        parts = self.cores_per_chip / cores
+
+        def part(whole: float | None) -> float | None:
+            return None if whole is None else whole / parts
+
+        return replace(
+            self,
+            chips=1,
+            cores_per_chip=cores,
+            chip_peak_flops_per_s=self.chip_peak_flops_per_s / parts,
+            chip_attention_flops_per_s=part(self.chip_attention_flops_per_s),
+            chip_vector_flops_per_s=part(self.chip_vector_flops_per_s),
+            chip_exponentials_per_s=part(self.chip_exponentials_per_s),
+            hbm_bytes_per_s=self.hbm_bytes_per_s / parts,
+            hbm_capacity_bytes=self.hbm_capacity_bytes / parts,
+        )

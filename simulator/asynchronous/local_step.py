@@ -63,15 +63,7 @@ def _alone(device: Device, unit: Unit) -> Group:
     if unit == "chip":
         device = replace(device, chips=1)
     elif unit == "core":
-        cores = device.cores_per_chip
-        device = replace(
-            device,
-            chips=1,
-            cores_per_chip=1,
-            chip_peak_flops_per_s=device.chip_peak_flops_per_s / cores,
-            hbm_bytes_per_s=device.hbm_bytes_per_s / cores,
-            hbm_capacity_bytes=device.hbm_capacity_bytes / cores,
-        )
+        device = device.with_cores(1)
     return Group(((device, 1),))
 
 

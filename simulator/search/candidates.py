@@ -50,8 +50,7 @@ def alone(array: Array, device: Device, size: int) -> Array | None:
     if size % each == 0:
         part = device, size // each
     elif size < device.cores_per_chip:
-        parts = device.cores_per_chip / size
-        part = _chip(device, size, parts), 1
+        part = device.with_cores(size), 1
     elif size % device.cores_per_chip == 0 and size < each:
         part = replace(device, chips=size // device.cores_per_chip), 1
     else:
@@ -80,18 +79,6 @@ def _some_of(levels: Sequence[Tier], nodes: int) -> Iterator[Tier]:
         kind = "switch" if tier.cables and not cables else tier.kind  # one node alone
         yield replace(tier, kind=kind, members=members, rails=rails, shape=shape, cables=cables)
         whole, part, nodes = whole * (tier.members or nodes), part * members, nodes // members
-
-
-def _chip(device: Device, cores: int, parts: float) -> Device:
-    """One chip with so many of its cores, and the part of its speed that is theirs."""
-    return replace(
-        device,
-        chips=1,
-        cores_per_chip=cores,
-        chip_peak_flops_per_s=device.chip_peak_flops_per_s / parts,
-        hbm_bytes_per_s=device.hbm_bytes_per_s / parts,
-        hbm_capacity_bytes=device.hbm_capacity_bytes / parts,
-    )
 
 
 def lifted(
