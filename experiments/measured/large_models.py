@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas
 
 from experiments.measured.case import RowCase
@@ -44,34 +44,16 @@ CHOOSING = (
     Column("slowest", "spread", "{:.2f}x"),
     Column("chosen", "slower", "{:+.1%}"),
 )
-STEPS = (
-    Column("row", "row"),
-    Column("measured [s]", "measured", "{:.4g}"),
-    Column("predicted [s]", "predicted", "{:.4g}"),
-    Column("error", "error", "{:+.1%}"),
-)
-MEMORY = (
-    Column("row", "row"),
-    Column("measured [GiB]", "measured", "{:.1f}"),
-    Column("predicted [GiB]", "predicted", "{:.1f}"),
-    Column("error", "error", "{:+.1%}"),
-)
 
 
 def spread(errors: Sequence[float]) -> Record:
-    """How many errors (one at least), median and 90th percentile of their sizes, signed median.
-
-    The percentile is interpolated, as NumPy's: of two errors, 0.9 of the way to the larger one.
-    """
-    sizes = sorted(map(abs, errors))
-    place = 0.9 * (len(sizes) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(sizes) - 1)
+    """How many errors (one at least), median and 90th percentile of their sizes, signed median."""
+    sizes = np.abs(errors)
     return {
         "rows": len(sizes),
-        "median": statistics.median(sizes),
-        "p90": sizes[low] + (place - low) * (sizes[high] - sizes[low]),
-        "signed": statistics.median(errors),
+        "median": float(np.median(sizes)),
+        "p90": float(np.quantile(sizes, 0.9)),
+        "signed": float(np.median(errors)),
     }
 
 
@@ -131,16 +113,17 @@ def few(outcomes: Sequence[Outcome]) -> list[Section]:
     found = counted(outcomes)
     if not 0 < len(found) <= SHOWN:
         return []
-    records = [
-        {
-            "row": one.row.id,
-            "measured": one.row.step_s,
-            "predicted": one.predicted_s,
-            "error": one.error,
-        }
-        for one in found
+    steps = [(one.row.id, one.row.step_s, one.predicted_s, one.error) for one in found]
+    return [Section("Steps", _each("s", "{:.4g}", steps), (), {})]
+
+
+def _each(unit: str, spec: str, rows: Iterable[tuple[Any, ...]]) -> list[Record]:
+    """Rows by name: measured, predicted, and the error."""
+    names = ("row", f"measured [{unit}]", f"predicted [{unit}]", "error")
+    columns = [
+        Column(*both) for both in zip(names, names, ("", spec, spec, "{:+.1%}"), strict=True)
     ]
-    return [Section("Steps", lines(records, STEPS), (), {})]
+    return lines([dict(zip(names, row, strict=True)) for row in rows], columns)
 
 
 def _models(errors: pandas.DataFrame) -> list[Record]:
@@ -250,26 +233,21 @@ def ranking(outcomes: Iterable[Outcome]) -> list[Section]:
 
 def _memory(outcomes: Sequence[Outcome]) -> list[Section]:
     """Rows whose memory is known, if there are any."""
-    records: list[Record] = [
-        {
-            "row": one.row.id,
-            "measured": one.row.mem_gib,
-            "predicted": one.memory_gib,
-            "error": one.memory_error,
-        }
+    rows = [
+        (one.row.id, one.row.mem_gib, one.memory_gib, one.memory_error)
         for one in outcomes
         if one.memory_error is not None
     ]
-    if not records:
+    if not rows:
         return []
-    found = spread([record["error"] for record in records])
+    found = spread([error for *_, error in rows])
     said = (
         f"Memory of the fullest chip: median {found['median']:.1%}, 90 % within "
         f"{found['p90']:.1%}. Counted are tensors; the stack's reserve, too, where a framework "
         "reports what its allocator has reserved (torchtitan, Megatron-DeepSpeed)."
     )
     data = {"memory_errors": found}
-    return [Section("Memory of a chip", lines(records, MEMORY), (said,), data)]
+    return [Section("Memory of a chip", _each("GiB", "{:.1f}", rows), (said,), data)]
 
 
 def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
