@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from simulator.analysis.stalls import core_steps
@@ -17,18 +16,6 @@ class Shares(NamedTuple):
     waiting: float
 
 
-class CoreTime(NamedTuple):
-    """What each core of a worker does over the step, in picoseconds; ``cores`` do the same.
-
-    ``exposed`` is the time in which it computes nothing while an exchange that it waits for,
-    or one of its own but a send, is under way (``stalls.Wait``).
-    """
-
-    computing: int
-    exposed: int
-    cores: int
-
-
 def shares(timeline: Timeline) -> Shares:
     """Computing, communicating and waiting, averaged over all cores.
 
@@ -38,14 +25,7 @@ def shares(timeline: Timeline) -> Shares:
     whole = timeline.makespan_ps * timeline.cores
     if not whole:
         return Shares(0.0, 0.0, 0.0)
-    times = list(core_times(timeline))
-    computing = sum(t.computing * t.cores for t in times)
-    exposed = sum(t.exposed * t.cores for t in times)
+    steps = list(core_steps(timeline))
+    computing = sum(step.computing * step.cores for step in steps)
+    exposed = sum(step.exposed * step.cores for step in steps)
     return Shares(computing / whole, exposed / whole, (whole - computing - exposed) / whole)
-
-
-def core_times(timeline: Timeline) -> Iterator[CoreTime]:
-    """One entry for each worker, in the program's order."""
-    for step in core_steps(timeline):
-        computing = sum(took for _, took in step.computed)
-        yield CoreTime(computing, sum(wait.exposed for wait in step.waits), step.cores)

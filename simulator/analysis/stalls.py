@@ -46,6 +46,16 @@ class CoreStep(NamedTuple):
         """How many of the array's cores do this."""
         return self.worker.cores
 
+    @property
+    def computing(self) -> int:
+        """What each computes, in all."""
+        return sum(took for _, took in self.computed)
+
+    @property
+    def exposed(self) -> int:
+        """When it does not, while an exchange that it waits for, or its own, is under way."""
+        return sum(wait.exposed for wait in self.waits)
+
 
 def core_steps(timeline: Timeline) -> Iterator[CoreStep]:
     """What every worker's cores do, in the program's order."""

@@ -18,7 +18,7 @@ from planners.pipeline.pipedream import plan_stages
 from planners.pipeline.profile import Profile, ProfileNode
 from planners.pipeline.staging import cut_into, micro_batch, plan_of_stages
 from planners.pipeline.states import states_of
-from simulator.analysis.exposed_communication import core_times
+from simulator.analysis.stalls import core_steps
 from simulator.analysis.worker_records import doings
 from simulator.engine.jobs import Links, ints
 from simulator.engine.operations import Operation, Part, RankProgram, Worker
@@ -139,7 +139,7 @@ def stages_bound(timeline: Timeline) -> StepBound | None:
     if timeline.batch_ps is not None and timeline.period is None:
         return None
     exchanged = _exchanges(timeline)
-    worked = [time.computing + ps for time, ps in zip(core_times(timeline), exchanged, strict=True)]
+    worked = [time.computing + ps for time, ps in zip(core_steps(timeline), exchanged, strict=True)]
     if timeline.batch_ps is None:
         begins = _begins(timeline)
         worked = [work + begin for work, begin in zip(worked, begins, strict=True)]

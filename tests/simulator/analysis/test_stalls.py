@@ -5,7 +5,6 @@ from collections import Counter
 from hypothesis import given, settings
 
 from simulator import Operation, Timeline
-from simulator.analysis.exposed_communication import core_times
 from simulator.analysis.stalls import core_steps
 from tests.strategies import timelines
 
@@ -21,15 +20,6 @@ def test_every_core_spends_the_whole_step(timeline: Timeline) -> None:
         assert computing + sum(waits) == timeline.iteration_ps
         cores += step.cores
     assert cores == timeline.cores
-
-
-@settings(max_examples=40, deadline=None)
-@given(timelines("deployed"))
-def test_exposed_is_what_unions_of_intervals_say(timeline: Timeline) -> None:
-    for step, time in zip(core_steps(timeline), core_times(timeline), strict=True):
-        assert sum(ps for _, ps in step.computed) == time.computing
-        assert sum(wait.exposed for wait in step.waits) == time.exposed
-        assert step.cores == time.cores
 
 
 @settings(max_examples=40, deadline=None)

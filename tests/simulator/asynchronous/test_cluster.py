@@ -69,13 +69,13 @@ def test_the_step_of_a_core_is_the_networks_on_one_core() -> None:
 def test_the_step_of_a_core_is_what_each_core_of_its_chip_computes() -> None:
     """A chip of two cores splits 16 samples into eight each: what one computes is our step."""
     from hardware import Array, Group
-    from simulator.analysis.exposed_communication import core_times
+    from simulator.analysis.stalls import core_steps
 
     network = load_network("resnet18")
     ((device, _),) = load_array("tpu-v3-8").group.kinds
     chip = Array("chip", "", Group(((replace(device, chips=1), 1),)))
     plan = data_parallel(network, DEPLOYED.planned(chip), 16)
-    (both,) = {time.computing for time in core_times(simulate(network, plan, chip, DEPLOYED))}
+    (both,) = {time.computing for time in core_steps(simulate(network, plan, chip, DEPLOYED))}
     cluster = Cluster(Setting(network, load_array("tpu-v3-8"), 8, 8, DEPLOYED))
     # each of some sixty operators is rounded up to a picosecond; the update's gradient is summed
     assert cluster.steps[0].duration_ps == pytest.approx(both, abs=100)

@@ -21,7 +21,7 @@ from simulator import (
     shares,
     simulate,
 )
-from simulator.analysis.exposed_communication import core_times
+from simulator.analysis.stalls import core_steps
 from tests.strategies import arrays, networks, plans
 from workloads import Builder, Network, load_network
 
@@ -84,7 +84,7 @@ def test_what_no_schedule_can_break(case: tuple[Network, Plan, Array, Execution]
             np.add.at(crossed, load.links, job.flow_bytes * load.flows)
     slack_s = 1e-12 * (1 + sum(len(operation.jobs) for operation in spans))
     assert (crossed / bandwidth).max(initial=0.0) <= timeline.iteration_s + slack_s
-    for worker, times in zip(timeline.program.workers, core_times(timeline), strict=True):
+    for worker, times in zip(timeline.program.workers, core_steps(timeline), strict=True):
         work = sum(task.operation.duration_ps for task in worker.template)
         assert times.computing == work
         assert times.computing + times.exposed <= timeline.iteration_ps
@@ -128,7 +128,7 @@ def test_one_gradient_on_a_torus(overlap: bool) -> None:
     size, n, side = 4 * 4096**2, 64, 8
     hbm = 2 * (2 * 2 * size / 2) / 900e9  # there and back: halves both ways, written and read
     torus = (n - 1) / (2 * n) * size / 82e9 + 4 * (side - 1) * 1.5e-6
-    spent = timeline.iteration_ps - max(times.computing for times in core_times(timeline))
+    spent = timeline.iteration_ps - max(times.computing for times in core_steps(timeline))
     assert spent / PICOSECONDS == pytest.approx(hbm + torus, rel=1e-6)
 
 
@@ -140,7 +140,7 @@ def test_gradients_travel_while_backward_goes_on() -> None:
         execution = Execution("deployed", overlap=overlap)
         _, timeline = step_of(Case(network, "data_parallel", array, 32 * 64, execution=execution))
         exchanges = sum(stop - start for start, stop in durations(timeline).values())
-        (core,) = core_times(timeline)
+        (core,) = core_steps(timeline)
         times.append((timeline.iteration_ps, core.computing, exchanges))
     (apart, computing, exchanging), (together, also_computing, also_exchanging) = times
     assert apart == computing + exchanging
@@ -168,7 +168,7 @@ def test_cores_without_work_are_idle() -> None:
     _, timeline = step_of(
         Case(load_network("lenet"), "data_parallel", array, 512, execution=DEPLOYED)
     )
-    idle = [t.cores for t in core_times(timeline) if not t.computing]
+    idle = [t.cores for t in core_steps(timeline) if not t.computing]
     assert sum(idle) == 1536
 
 
