@@ -18,14 +18,14 @@ from planners.partition import SAME_WEIGHTS, Shard
 from simulator.cost.in_parts import WHOLE, InParts
 from simulator.cost.memory import MemoryUse, device_memory, memory_use
 from simulator.cost.operators import Operator
-from simulator.cost.roofline import Core
+from simulator.cost.roofline import Core, OperatorCost, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.operations import DeviceMemory, Operation, overflow
 from simulator.lowering.step import order
 from simulator.lowering.step.exchanges import ExchangesOnWires
 from simulator.lowering.step.order import Wrapped, units_of
-from simulator.lowering.step.products import Products, on_units, products_of
+from simulator.lowering.step.products import computed, lasts_ps, on_units
 from simulator.sharding.blocks import Shards
 from simulator.sharding.mesh import Counting, Division, Mesh
 from simulator.sharding.spec import POSITIONS, Layout, read_by
@@ -43,7 +43,7 @@ class Deployed(ExchangesOnWires):
         self._operators = operators(self.network, **self.execution.computing)
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
-        self._made: list[tuple[Device, Products]] = []
+        self._made: list[tuple[Device, Core]] = []
         self._uses: dict[tuple[Device, Shards, Fractions], MemoryUse] = {}
         self.operator_of: dict[Operation, Operator] = {}  # of those on units
 
@@ -174,15 +174,29 @@ class Deployed(ExchangesOnWires):
         self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
     ) -> Operation | None:
         """One core's operators of a node and phase, one after the other on the roofline."""
-        of, held = self._products(device).of, self.held(v, shard)
-        return of(v, phase, held, updated, in_parts=self.scatters(v))
+        done = self._costs(v, phase, shard, device, updated)
+        core = self._core(device)
+        return computed(phase, self.graph[v].name, done, device, core) if done else None
 
     def product_ps(
         self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0
     ) -> int:
         """The same without the operation: planners ask for thousands."""
-        lasts_ps, held = self._products(device).lasts_ps, self.held(v, shard)
-        return lasts_ps(v, phase, held, updated, in_parts=self.scatters(v))
+        return lasts_ps(self._costs(v, phase, shard, device, updated))
+
+    def _costs(
+        self, v: int, phase: Phase, shard: Shard, device: Device, updated: float
+    ) -> list[OperatorCost]:
+        """Of what the operators find on the core, of whose weights it updates a part."""
+        return costs(self._operators_of(v, phase, updated), self.held(v, shard), self._core(device))
+
+    def _operators_of(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:
+        """A node's operators of a phase; gradients may be there in parts."""
+        work = self._work[v].of(phase)
+        if phase is Phase.UPDATE and updated != 1.0:
+            in_parts = self.scatters(v)
+            work = tuple(operator.updating(updated, in_parts=in_parts) for operator in work)
+        return work
 
     def units(self, device: Device) -> tuple[str, ...]:
         """Those of its spec; without overlap a core does one thing after the other."""
@@ -195,8 +209,7 @@ class Deployed(ExchangesOnWires):
         if not self.units(device):
             return super().operations(v, phase, shard, device, updated)
         held, core, name = self.held(v, shard), self._core(device), self.graph[v].name
-        operators, in_parts = self._products(device).operators, self.scatters(v)
-        work = () if held.empty else operators(v, phase, updated, in_parts=in_parts)
+        work = () if held.empty else self._operators_of(v, phase, updated)
         made = [on_units(operator, name, held, device, core) for operator in work]
         found = [min(choice, key=lambda one: one.duration_ps) for choice in made]
         self.choices |= {best: of for best, of in zip(found, made, strict=True) if len(of) > 1}
@@ -249,11 +262,9 @@ class Deployed(ExchangesOnWires):
         return self._core(device).hbm_bytes_per_s
 
     def _core(self, device: Device) -> Core:
-        return self._products(device).core
-
-    def _products(self, device: Device) -> Products:
-        for known, products in self._made:
+        for known, core in self._made:
             if known is device:  # to compare them takes longer
-                return products
-        self._made.append((device, products_of(self.network, device, self.execution)))
+                return core
+        whole, inference = self.execution.whole_shards, self.execution.inference
+        self._made.append((device, core_of(device, whole=whole, inference=inference)))
         return self._made[-1][1]

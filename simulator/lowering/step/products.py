@@ -11,58 +11,10 @@ from planners.order import Kind, Phase
 from planners.partition import Shard
 from simulator.cost.energy import computing_j
 from simulator.cost.operators import Operator
-from simulator.cost.roofline import Core, OperatorCost, bounds, by_work, core_of, cost, costs
-from simulator.cost.training_operators import operators
+from simulator.cost.roofline import Core, OperatorCost, bounds, by_work, cost
 from simulator.cost.units.pricing import price
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
-from simulator.lowering.execution import Execution
-from workloads import Network
-from workloads.cache import once_for_each
-
-
-class Products:
-    """The products of one network on the cores of one kind of device, executed in one way."""
-
-    def __init__(self, network: Network, device: Device, execution: Execution) -> None:
-        whole, inference = execution.whole_shards, execution.inference
-        self.core: Core = core_of(device, whole=whole, inference=inference)
-        self._device = device
-        self._step = operators(network, **execution.computing)
-
-    def of(
-        self, v: int, phase: Phase, held: Shard, updated: float, *, in_parts: bool
-    ) -> Operation | None:
-        """A node's operators of a phase, one after the other on the roofline; None without any.
-
-        ``held`` is what the operators find on the core (``Deployed.held``), of whose
-        weights it updates a part; gradients may be there in parts, too.
-        """
-        done = self._costs(v, phase, held, updated, in_parts=in_parts)
-        name = self._step.graph[v].name
-        return computed(phase, name, done, self._device, self.core) if done else None
-
-    def lasts_ps(self, v: int, phase: Phase, held: Shard, updated: float, *, in_parts: bool) -> int:
-        """How long that operation takes; 0 without any."""
-        return lasts_ps(self._costs(v, phase, held, updated, in_parts=in_parts))
-
-    def _costs(
-        self, v: int, phase: Phase, held: Shard, updated: float, *, in_parts: bool
-    ) -> list[OperatorCost]:
-        return costs(self.operators(v, phase, updated, in_parts=in_parts), held, self.core)
-
-    def operators(
-        self, v: int, phase: Phase, updated: float, *, in_parts: bool
-    ) -> tuple[Operator, ...]:
-        """A node's operators of a phase, of which an update is of a part of the weights."""
-        work = self._step.nodes[v].of(phase)
-        if phase is Phase.UPDATE and updated != 1.0:
-            work = tuple(operator.updating(updated, in_parts=in_parts) for operator in work)
-        return work
-
-
-products_of = once_for_each(Products)
-"""Those of a network that are kept in this process."""
 
 
 def computed(

@@ -1,24 +1,34 @@
-"""Products that are kept: the same as made anew, whoever asks."""
+"""What a core computes of a node in a phase, by the rules of its step."""
 
 import math
 from dataclasses import replace
 
 import pytest
 
-from hardware import load_array
+from hardware import Device, load_array
 from planners import PLANNERS, TIME
 from planners.order import Phase
 from planners.partition import Shard
-from simulator import DEPLOYED, Execution
+from planners.plan.updates import Update
+from simulator import DEPLOYED
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.lowering.models import rules_of
-from simulator.lowering.step.products import products_of
+from simulator.lowering.step.rules import Rules
 from workloads import load_network
 
 NETWORK = load_network("gpt2:seq=64")
 ARRAY = DEPLOYED.planned(load_array("tpu-v3-8"))
 ((DEVICE, _),) = ARRAY.group.kinds
+
+
+def rules(device: Device = DEVICE, *, in_parts: bool = False) -> Rules:
+    """Of data parallelism on this device alone; gradients whole, or in parts."""
+    array = ARRAY.with_devices(lambda _: device)
+    plan = PLANNERS["data_parallel"](NETWORK, array, 8, TIME)
+    if in_parts:
+        plan = replace(plan, updates=(Update.GRADIENTS,) * len(plan.nodes))
+    return rules_of(NETWORK, plan, array, DEPLOYED, folded=True)
 
 
 def shard(v: int, rows: int) -> Shard:
@@ -30,12 +40,12 @@ def shard(v: int, rows: int) -> Shard:
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("rows", [1, 8])
 def test_they_are_the_sums_of_their_operators(phase: Phase, rows: int) -> None:
-    products, core = products_of(NETWORK, DEVICE, DEPLOYED), core_of(DEVICE)
+    found_by, core = rules(), core_of(DEVICE)
     step = operators(NETWORK)
     for v, node in enumerate(step.graph):
         found, done = (
-            products.of(v, phase, shard(v, rows), 1.0, in_parts=False),
-            costs(step.nodes[v].of(phase), shard(v, rows), core),
+            found_by.product(v, phase, shard(v, rows), DEVICE),
+            costs(step.nodes[v].of(phase), found_by.held(v, shard(v, rows)), core),
         )
         if not done:
             assert found is None
@@ -47,21 +57,9 @@ def test_they_are_the_sums_of_their_operators(phase: Phase, rows: int) -> None:
         assert found.hbm_bytes == math.fsum(c.bytes for c in done)
 
 
-def test_other_devices_and_ways_have_others() -> None:
-    first = products_of(NETWORK, DEVICE, DEPLOYED)
-    assert products_of(NETWORK, DEVICE, Execution("deployed", recompute="full")) is not first
-    assert products_of(NETWORK, DEVICE, DEPLOYED) is first
-    exact = products_of(NETWORK, DEVICE, Execution("deployed", whole_shards=False))
-    assert exact is not first
-    assert exact.core != first.core
-    ((slower, _),) = DEPLOYED.planned(load_array("tpu-v2-8")).group.kinds
-    assert products_of(NETWORK, slower, DEPLOYED) is not first
-
-
 def test_a_part_of_the_update_takes_less() -> None:
-    products = products_of(NETWORK, DEVICE, DEPLOYED)
     whole, half = (
-        products.of(1, Phase.UPDATE, shard(1, 4), part, in_parts=False) for part in (1.0, 0.5)
+        rules().product(1, Phase.UPDATE, shard(1, 4), DEVICE, part) for part in (1.0, 0.5)
     )
     assert whole is not None
     assert half is not None
@@ -73,9 +71,10 @@ def test_a_part_of_the_update_takes_less() -> None:
 def test_a_buffer_of_gradients_is_cleared_whole(in_parts: bool, cleared: float) -> None:
     """By each of those that share an update out, but where gradients are there in parts."""
     kept = replace(DEVICE, arithmetic=replace(DEVICE.arithmetic, gradient_buffer=True))
-    own, without = (products_of(NETWORK, one, DEPLOYED) for one in (kept, DEVICE))
-    of = (1, Phase.UPDATE, shard(1, 4), 0.5)
-    more, less = (one.of(*of, in_parts=in_parts) for one in (own, without))
+    more, less = (
+        rules(one, in_parts=in_parts).product(1, Phase.UPDATE, shard(1, 4), one, 0.5)
+        for one in (kept, DEVICE)
+    )
     assert more is not None
     assert less is not None
     weights = operators(NETWORK).nodes[1].pair_parameters * shard(1, 4).inputs * shard(1, 4).outputs
@@ -84,10 +83,9 @@ def test_a_buffer_of_gradients_is_cleared_whole(in_parts: bool, cleared: float) 
 
 
 def test_a_node_takes_all_its_phases_one_after_the_other() -> None:
-    plan = PLANNERS["data_parallel"](NETWORK, ARRAY, 8, TIME)
-    rules = rules_of(NETWORK, plan, ARRAY, DEPLOYED, folded=True)
+    found_by = rules()
     for v in range(len(operators(NETWORK).graph)):
         for rows, updated in ((4, 1.0), (4, 0.5), (2, 1.0), (4, 1.0)):
             of = shard(v, rows), DEVICE, updated
-            each = [rules.product_ps(v, phase, *of) for phase in Phase]
-            assert rules.node_ps(v, *of) == sum(each) > 0
+            each = [found_by.product_ps(v, phase, *of) for phase in Phase]
+            assert found_by.node_ps(v, *of) == sum(each) > 0
