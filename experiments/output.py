@@ -274,26 +274,22 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
         SpinnerColumn,
         TextColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
 
-    left = () if total is None else (TimeRemainingColumn(), TextColumn("left"))
     columns = (
         SpinnerColumn(),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        *left,
+        TextColumn("{task.fields[left]}"),
         TextColumn("{task.fields[label]}", markup=False),
     )
     console = Console(stderr=True, get_time=time.monotonic)
-    with Progress(
-        *columns, console=console, transient=True, speed_estimate_period=math.inf
-    ) as progress:
-        task = progress.add_task("", total=total, label="the first case")
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=total, label="the first case", left="")
 
         def shown(count: Count) -> None:
-            progress.update(task, label=legible(count.label), completed=count.done)
+            progress.update(task, label=legible(count.label), left=count.left, completed=count.done)
 
         yield Count(total, shown)
 

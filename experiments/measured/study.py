@@ -20,6 +20,7 @@ from experiments.measured.machine import chips
 from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.section import Record, grouped, relative
 from experiments.output import UsageError
+from experiments.progress import expecting
 from experiments.studies.published_values import shipped_rows
 from experiments.studies.running.estimate import estimate as needs
 from experiments.studies.running.outputs import REFUSED
@@ -156,6 +157,8 @@ def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probe
     keys = {name: of.case.key for name, of in asked.items()}
     known = shipped_steps()
     found = {name: known[key] for name, key in keys.items() if key in known}
+    for row, _ in found:
+        progress(row)
     left = {name: of for name, of in asked.items() if name not in found}
     for name, ran in run_rows(left, runner):
         if reason := ran.outputs.get(REFUSED):
@@ -275,15 +278,19 @@ def _outcomes(
 ) -> list[Outcome]:
     left_out: dict[str, str] = {}
     asked: dict[str, RowCase] = {}
+    due: dict[str, float] = {}
     found: dict[str, Outcome] = {}
     for row in rows:
         one = ready(row)
         if not isinstance(one, RowCase):
             left_out[row.id] = str(one)
-        elif not estimate and (needed := needs(one.case)).seconds > MOST_S:
+            continue
+        needed = needs(one.case)
+        if needed.seconds > MOST_S and not estimate:
             left_out[row.id] = f"its step alone would take {needed} here"
         else:
-            asked[row.id] = at_shares(one, constants)
+            asked[row.id], due[row.id] = at_shares(one, constants), needed.seconds
+    expecting(progress, {} if estimate else due)
     for name, ran in run_rows(asked, runner, estimate=estimate):
         found[name] = _outcome(ran, shares)
         progress(name)

@@ -8,20 +8,38 @@ import pytest
 
 from experiments.cli import main
 from experiments.output import progress_bar
-from experiments.progress import Count, working
+from experiments.progress import Count, expecting, working
 
 
-def test_the_rate_so_far_says_what_is_left() -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What ``time.monotonic`` says."""
+    now = [0.0]
+    monkeypatch.setattr("experiments.progress.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_the_rate_so_far_says_what_is_left(clock: list[float]) -> None:
+    count, left = Count(4), [Count(None).left_s]
+    for clock[0], label in ((10.0, "one"), (60.0, "two"), (70.0, "three"), (100.0, "four")):
+        left.append(count.left_s)
+        count(label)
+        left.append(count.left_s)
+    # the second took longer: it learns
+    assert left == [None, None, 30.0, 180.0, 60.0, 70.0, 70.0 / 3, 100.0 / 3, 0.0]
+
+
+def test_unlike_cases_are_weighed_by_their_estimates(clock: list[float]) -> None:
     count = Count(4)
-    assert count.left_s(30.0) is None
-    count("one")
-    assert count.left_s(10.0) == 30.0
-    count("two")
-    assert count.left_s(60.0) == 60.0  # the second took longer: it learns
-    count("three")
-    count("four")
-    assert count.left_s(100.0) == 0.0
-    assert Count(None).left_s(5.0) is None
+    clock[0] = 5.0
+    count("before")
+    expecting(count, {"long": 8.0, "short": 1.0, "shorter": 1.0})
+    assert count.left_s is None
+    clock[0] = 17.0
+    count("long")
+    assert count.left_s == 3.0
+    assert str(count) == "2 of 4 done after 17 s, about 3 s left; at long"
+    expecting(print, {"one of one's own": 1.0})
 
 
 def test_lines_come_before_anything_is_finished(

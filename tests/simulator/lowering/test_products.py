@@ -14,7 +14,7 @@ from simulator import DEPLOYED
 from simulator.cost.roofline import core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.lowering.models import rules_of
-from simulator.lowering.step.rules import Rules
+from simulator.lowering.step.deployed import Deployed
 from workloads import load_network
 
 NETWORK = load_network("gpt2:seq=64")
@@ -22,13 +22,15 @@ ARRAY = DEPLOYED.planned(load_array("tpu-v3-8"))
 ((DEVICE, _),) = ARRAY.group.kinds
 
 
-def rules(device: Device = DEVICE, *, in_parts: bool = False) -> Rules:
+def rules(device: Device = DEVICE, *, in_parts: bool = False) -> Deployed:
     """Of data parallelism on this device alone; gradients whole, or in parts."""
     array = ARRAY.with_devices(lambda _: device)
     plan = PLANNERS["data_parallel"](NETWORK, array, 8, TIME)
     if in_parts:
         plan = replace(plan, updates=(Update.GRADIENTS,) * len(plan.nodes))
-    return rules_of(NETWORK, plan, array, DEPLOYED, folded=True)
+    found = rules_of(NETWORK, plan, array, DEPLOYED, folded=True)
+    assert isinstance(found, Deployed)
+    return found
 
 
 def shard(v: int, rows: int) -> Shard:
