@@ -84,6 +84,7 @@ WRAP = "numbers wrap"
 def printed(table: Printed, caption: str = "") -> Table:
     """A table that commands print, as one of the page; what stands alone behind a rule is below."""
     heads = [str(column.header) for column in table.columns]
+    heads = heads if table.show_header else ["", "value"]
     cells = zip(*(column.cells for column in table.columns), strict=True)
     rows = [[str(cell).replace("  ", "\N{NO-BREAK SPACE}" * 2) for cell in row] for row in cells]
     below = len(rows) > 1 and table.rows[-2].end_section

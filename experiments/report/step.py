@@ -33,8 +33,9 @@ KINDS = tuple(map(str, Kind))
 
 def numbers(result: Explanation) -> dict[str, Any]:
     """Rates, MFU and HFU, the bubble, and the exposed communication of each axis."""
+    table = printed(answers_table(result), f"{result.case}")
     return {
-        "table": printed(answers_table(result), f"{result.case}"),
+        "table": table._replace(rows=[["step time", duration(result.iteration_s)], *table.rows]),
         "notes": conventions(inference=result.case.execution.inference),
     }
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from experiments.cli import main
 from experiments.report.charts import in_columns, stacked, ticks
 from experiments.studies.step_numbers import ALL_COMPUTED, CONVENTION
+from experiments.terms import duration
 from simulator.engine.operations import CLASSES
 from tests.experiments.pages import EMPTY, Parsed, shown
 
@@ -39,6 +40,7 @@ def test_numbers_and_memory_are_what_explain_says(
     title = next(name for name in made.tables if name.startswith(f"{NETWORK}, axes on"))
     found = dict(made.tables[title][1:])
     assert found["MFU"].startswith(f"{data['mfu']:.2%}")
+    assert found["step time"] == duration(data["iteration_s"])
     assert {"tokens/s", "HFU", "bubble"} <= found.keys()
     assert {CONVENTION, ALL_COMPUTED} <= set(made.text("p"))
     texts, values = named(made, "Memory by class at the peak")
