@@ -67,7 +67,10 @@ class Split(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table; ``groups`` are words above so many columns each, behind the first one."""
+    """A table; ``groups`` are words above so many columns each, behind the first one.
+
+    ``ends`` are numbers of rows behind which there is a rule, from 1.
+    """
 
     caption: str
     head: Sequence[object]
@@ -75,6 +78,7 @@ class Table(NamedTuple):
     foot: Iterable[Sequence[object]] = ()
     kind: str = "numbers"
     groups: Sequence[tuple[str, int]] = ()
+    ends: Sequence[int] = ()
 
 
 WRAP = "numbers wrap"
@@ -91,7 +95,8 @@ def printed(table: Printed, caption: str = "") -> Table:
     several, last = len(heads) > 1, table.columns[-1].justify
     kind = WRAP if several and table.show_header and last == "left" else "numbers"
     body, foot = (rows[:-1], rows[-1:]) if below else (rows, [])
-    return Table(caption or str(table.title or ""), heads, body, foot, kind)
+    ends = [i for i, row in enumerate(table.rows[: len(body) - 1], 1) if row.end_section]
+    return Table(caption or str(table.title or ""), heads, body, foot, kind, ends=ends)
 
 
 def page(title: str, message: str, parts: Mapping[str, Any]) -> str:
