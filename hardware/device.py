@@ -205,21 +205,29 @@ class Device:
         """Peak of the board."""
         return self.chips * self.chip_peak_flops_per_s
 
-    def with_cores(self, cores: int) -> Device:
-        """A board of one chip, with so many of its cores and their part of its speed."""
-        parts = self.cores_per_chip / cores
+    def computing(self, times: float) -> Device:
+        """The same, whose chips compute so many times as fast: products, vectors, exponentials."""
 
-        def part(whole: float | None) -> float | None:
-            return None if whole is None else whole / parts
+        def rate(own: float | None) -> float | None:
+            return None if own is None else times * own
 
         return replace(
             self,
+            chip_peak_flops_per_s=times * self.chip_peak_flops_per_s,
+            chip_attention_flops_per_s=rate(self.chip_attention_flops_per_s),
+            chip_vector_flops_per_s=rate(self.chip_vector_flops_per_s),
+            chip_exponentials_per_s=rate(self.chip_exponentials_per_s),
+            units=self.units and replace(self.units, clock_hz=times * self.units.clock_hz),
+        )
+
+    def with_cores(self, cores: int) -> Device:
+        """A board of one chip, with so many of its cores and their part of its speed."""
+        part = cores / self.cores_per_chip
+        return replace(
+            self.computing(part),
             chips=1,
             cores_per_chip=cores,
-            chip_peak_flops_per_s=self.chip_peak_flops_per_s / parts,
-            chip_attention_flops_per_s=part(self.chip_attention_flops_per_s),
-            chip_vector_flops_per_s=part(self.chip_vector_flops_per_s),
-            chip_exponentials_per_s=part(self.chip_exponentials_per_s),
-            hbm_bytes_per_s=self.hbm_bytes_per_s / parts,
-            hbm_capacity_bytes=self.hbm_capacity_bytes / parts,
+            units=self.units,
+            hbm_bytes_per_s=part * self.hbm_bytes_per_s,
+            hbm_capacity_bytes=part * self.hbm_capacity_bytes,
         )

@@ -182,20 +182,17 @@ def sped_up(array: Array, what: str, times: float = 2.0) -> Array:
         if what == "HBM":
             return replace(device, hbm_bytes_per_s=times * device.hbm_bytes_per_s)
         if what == "cores":
-            units = device.units and replace(device.units, clock_hz=times * device.units.clock_hz)
-            peak = times * device.chip_peak_flops_per_s
-            return replace(device, chip_peak_flops_per_s=peak, units=units)
+            return device.computing(times)
         links = device.links and replace(device.links, bytes_per_s=times * device.links.bytes_per_s)
         return replace(device, links=links, network_bytes_per_s=times * device.network_bytes_per_s)
 
-    kinds = tuple((faster(device), count) for device, count in array.group.kinds)
     topology = array.topology
     if what == "links" and topology.bytes_per_s is not None:
         topology = replace(topology, bytes_per_s=times * topology.bytes_per_s)
     if what == "links":
         levels = (replace(tier, bytes_per_s=times * tier.bytes_per_s) for tier in topology.levels)
         topology = replace(topology, levels=tuple(levels))
-    return replace(array, group=replace(array.group, kinds=kinds), topology=topology)
+    return replace(array.with_devices(faster), topology=topology)
 
 
 def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Knob:

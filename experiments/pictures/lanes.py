@@ -263,19 +263,6 @@ def tracks(slices: Sequence[Slice]) -> list[list[Slice]]:
     return rows
 
 
-def rows_of(slices: Sequence[Slice]) -> list[list[Slice]]:
-    """What one resource did, as it is where nothing overlaps, else in as few rows as it needs.
-
-    An HBM overlaps whose core has several units, each of which moves its own.
-    """
-    behind = 0
-    for done in slices:  # in the order in which they ended
-        if done.start_ps < behind:
-            return tracks(slices)
-        behind = done.end_ps
-    return [list(slices)]
-
-
 def _lanes(
     site: Site, label: str, timeline: Timeline, slices: Sequence[list[Slice]]
 ) -> Iterator[Lane]:
@@ -299,6 +286,6 @@ def _lanes(
             elif len(same) > 1:  # cores of one board that part ways: say which these are
                 place = timeline.resources[members[0]].name
                 name = place + (f" and {len(members) - 1} alike" if len(members) > 1 else "")
-            for number, row in enumerate(rows_of(done), 1):
+            for number, row in enumerate(tracks(done) or [[]], 1):
                 if row or kind != "hbm":
                     yield Lane(name if number == 1 else f"{name}, row {number}", tuple(row))

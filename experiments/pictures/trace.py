@@ -16,7 +16,6 @@ from experiments.pictures.lanes import (
     Site,
     Slice,
     labels,
-    rows_of,
     slices_by_resource,
     tracks,
 )
@@ -208,7 +207,7 @@ def _rows(
     stages both are ``together``.
     """
     if resource.kind != "link" or together:
-        for number, row in enumerate(rows_of(slices), 1):
+        for number, row in enumerate(tracks(slices) or [[]], 1):
             yield name if number == 1 else f"{name}, row {number}", together or (0,), row
         return
     for direction, towards in enumerate(DIRECTIONS):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.pictures.lanes import Slice, rows_of
+from experiments.pictures.lanes import Slice, tracks
 from planners.order import Kind, Phase
 from simulator import Operation
 from tests.trace_checker import check
@@ -22,9 +22,9 @@ def slices(*spans: tuple[int, int]) -> list[Slice]:
 
 def test_rows_are_as_they_were_unless_something_overlaps() -> None:
     alone = slices((0, 2), (2, 2), (2, 5))
-    assert rows_of(alone) == [alone]
+    assert tracks(alone) == [alone]
     both = slices((0, 2), (1, 3), (2, 5))
-    assert rows_of(both) == [[both[0], both[2]], [both[1]]]
+    assert tracks(both) == [[both[0], both[2]], [both[1]]]
 
 
 def test_a_trace_has_a_thread_for_each_unit(tmp_path: Path) -> None:
