@@ -204,6 +204,11 @@ def test_plans_of_stages_are_alike_by_these_and_their_plans() -> None:
         for axes in ("pp=2,dp=2,tp=2", "pp=2,dp=2,tp=2", "pp=2,dp=4", "pp=4,dp=2")
     ]
     assert [alike(plans[0], other) for other in plans] == [True, True, False, False]
+    pipeline = plans[0].pipeline
+    assert pipeline is not None
+    moved = tuple(replace(place, first=4 - place.first) for place in pipeline.places)
+    for other in (replace(pipeline, schedule="gpipe"), replace(pipeline, places=moved)):
+        assert not alike(plans[0], replace(plans[0], pipeline=other))
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,15 @@ def test_bounds_enclose_a_grid_solved_exactly(seed: int) -> None:
 
 
 def test_matched_groups_agree_on_what_a_value_costs() -> None:
-    """The worked example of ``_groups``: apart their least is 0, matched it is the least sum."""
-    factors = [Factor((0, 1), np.array([[4.0], [0.0]])), Factor((0, 2), np.array([[0.0], [6.0]]))]
-    lower, choice = mini_buckets([2, 1, 1], factors, span=2)
-    assert lower == minimise([2, 1, 1], factors)[0] == 4.0
-    assert choice == [0, 0, 0]
+    """The worked example of ``_groups``: apart their least is 0, matched it is the least sum.
+
+    The third factor makes variable 0 the first to go, and of 8 entries they are too many for one.
+    """
+    rows = np.array([[4.0], [0.0]]), np.array([[0.0], [6.0]]), np.zeros((2, 1))
+    tables = [np.repeat(row, 2, axis=1) for row in rows]
+    factors = [Factor(*both) for both in zip([(0, 1), (0, 2), (1, 2)], tables, strict=True)]
+    lower, choice = mini_buckets([2, 2, 2], factors, span=4)
+    assert lower == minimise([2, 2, 2], factors)[0] == total(factors, tuple(choice)) == 4.0
 
 
 @settings(deadline=None)
