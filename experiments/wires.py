@@ -115,7 +115,7 @@ class WiresResult(Result):
         for one in self.fits:
             rate = "" if one.busbw_gb_per_s is None else f"{one.busbw_gb_per_s:.4g}"
             times = (duration(one.measured_s), rate, duration(one.before_s), duration(one.fitted_s))
-            table.add_row(f"{one.bytes:,.0f}", *times, f"{one.error:+.1%}")
+            table.add_row(f"{one.bytes:,.0f}", *times, f"{one.error:+z.1%}")
         before = median(abs(one.before_s / one.measured_s - 1) for one in self.fits)
         after = median(abs(one.error) for one in self.fits)
         found = self.link

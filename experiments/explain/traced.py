@@ -92,7 +92,7 @@ class TraceDifferenceResult(Result):
         for row in self._all():
             if row["class"] in ("exposed communication", "step"):
                 table.add_section()
-            part = f"{row['difference_s'] / whole:+.1%}" if whole else "-"
+            part = f"{row['difference_s'] / whole:+z.1%}" if whole else "-"
             times = duration(row["simulated_s"]), duration(row["trace_s"])
             table.add_row(row["class"], *times, change(row["difference_s"]), part)
         return [table, *self._sentences(), *self.step.warnings, *self.step.unread]

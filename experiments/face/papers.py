@@ -71,7 +71,7 @@ class PaperResult(Result):
             parts += [f"{key}: {figure.title}", table, *figure.messages, ""]
         if worst := largest(self.figures):
             heads = ("figure", "planner", "values", "largest at", "difference")
-            lines = [[*list(row.values())[:-1], f"{row['difference']:+.1%}"] for row in worst]
+            lines = [[*list(row.values())[:-1], f"{row['difference']:+z.1%}"] for row in worst]
             parts += [
                 "Largest differences from the published values",
                 table_of("", heads, heads, [map(str, line) for line in lines]),
@@ -155,7 +155,7 @@ def _theirs(row: dict[str, Any]) -> tuple[str, str]:
     """The published value and how far ours is from it; empty where there is none."""
     if row["published"] is None:
         return "", ""
-    return f"{row['published']:g}", f"{row['difference']:+.1%}"
+    return f"{row['published']:g}", f"{row['difference']:+z.1%}"
 
 
 def _plans(figure: Figure) -> Table:

@@ -22,8 +22,8 @@ COLUMNS = (
     Column("row", "id"),
     Column("measured [s]", "measured_s", "{:.4g}"),
     Column("fitted [s]", "predicted_s", "{:.4g}"),
-    Column("error", "error", "{:+.1%}"),
-    Column("held out", "held_out_error", "{:+.1%}"),
+    Column("error", "error", "{:+z.1%}"),
+    Column("held out", "held_out_error", "{:+z.1%}"),
 )
 
 

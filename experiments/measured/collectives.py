@@ -293,7 +293,7 @@ def measured_section(found: list[Record]) -> Section:
             "rows": len(cases),
             "by": ", ".join(dict.fromkeys(case["algorithm"] for case in cases)),
             "median": f"{median_error(cases):.1%}",
-            "largest": f"{max((case['error'] for case in cases), key=abs):+.1%}",
+            "largest": f"{max((case['error'] for case in cases), key=abs):+z.1%}",
         }
         for (system, _, array, ranks), cases in grouped(
             large, lambda case: tuple(case[key] for key in keys)

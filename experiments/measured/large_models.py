@@ -35,14 +35,14 @@ SPREAD = (
     Column("rows", "rows"),
     Column("median", "median", "{:.1%}"),
     Column("90 %", "p90", "{:.1%}"),
-    Column("bias", "signed", "{:+.1%}"),
+    Column("bias", "signed", "{:+z.1%}"),
 )
 CHOOSING = (
     Column("model", "model"),
     Column("chips", "machine"),
     Column("plans", "plans"),
     Column("slowest", "spread", "{:.2f}x"),
-    Column("chosen", "slower", "{:+.1%}"),
+    Column("chosen", "slower", "{:+z.1%}"),
 )
 
 
@@ -121,7 +121,7 @@ def _each(unit: str, spec: str, rows: Iterable[tuple[Any, ...]]) -> list[Record]
     """Rows by name: measured, predicted, and the error."""
     names = ("row", f"measured [{unit}]", f"predicted [{unit}]", "error")
     columns = [
-        Column(*both) for both in zip(names, names, ("", spec, spec, "{:+.1%}"), strict=True)
+        Column(*both) for both in zip(names, names, ("", spec, spec, "{:+z.1%}"), strict=True)
     ]
     return lines([dict(zip(names, row, strict=True)) for row in rows], columns)
 

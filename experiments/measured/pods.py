@@ -65,9 +65,9 @@ COLUMNS = (
     Column("measured [ms]", "measured_ms", "{:.1f}"),
     Column("predicted [ms]", "predicted_ms", "{:.1f}"),
     Column("of it all-reduce", "all_reduce_ms", "{:.2f}"),
-    Column("error", "error", "{:+.1%}"),
-    Column("specs alone", "specs_alone_error", "{:+.1%}"),
-    Column("peak only", "peak_only_error", "{:+.1%}"),
+    Column("error", "error", "{:+z.1%}"),
+    Column("specs alone", "specs_alone_error", "{:+z.1%}"),
+    Column("peak only", "peak_only_error", "{:+z.1%}"),
 )
 
 
@@ -308,7 +308,7 @@ def _messages(found: Record) -> list[str]:
             f"at most {others['largest_error']:.1%} off."
         )
     if one := found.get("one_board"):
-        wrong = ", ".join(f"{system} {error:+.1%}" for system, error in one["errors"].items())
+        wrong = ", ".join(f"{system} {error:+z.1%}" for system, error in one["errors"].items())
         said.append(
             f"Fitted on {one['fitted_on']} alone ({one['memory_efficiency']:.4f}): {wrong}."
         )

@@ -48,8 +48,8 @@ GPUS = (
     Column("use", "use"),
     Column("measured [ms]", "step_s", "{:.1f}", 1e3),
     Column("ours [ms]", "ours_s", "{:.1f}", 1e3),
-    Column("error", "error", "{:+.1%}"),
-    Column("specs alone", "specs_error", "{:+.1%}"),
+    Column("error", "error", "{:+z.1%}"),
+    Column("specs alone", "specs_error", "{:+z.1%}"),
 )
 
 

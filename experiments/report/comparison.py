@@ -141,7 +141,7 @@ def _speedup_table(result: Comparison) -> Table:
         rest = [""] * (2 * len(alone))
         theirs = {p: Number(paper[p].speedup, ".2f") if p in paper else "" for p in ours}
         ratios = [
-            Number(ours[p] / paper[p].speedup - 1, "+.1%") if p in paper else "" for p in ours
+            Number(ours[p] / paper[p].speedup - 1, "+z.1%") if p in paper else "" for p in ours
         ]
         foot += [["the paper's", *theirs.values(), *rest], ["difference", *ratios, *rest]]
     return Table(f"Speedups on {result.case}", head, rows, foot)

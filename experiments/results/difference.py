@@ -199,7 +199,7 @@ def _measured(result: Difference, whole: dict[str, list[float]]) -> Table:
     for key, values in whole.items():
         name, unit = words[key]
         first, second = (value / unit for value in values)
-        part = f"{second / first - 1:+.1%}" if first else "-"
+        part = f"{second / first - 1:+z.1%}" if first else "-"
         table.add_row(name, f"{first:.6g}", f"{second:.6g}", f"{second - first:+.6g}", part)
     return table
 

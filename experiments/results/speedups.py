@@ -366,6 +366,6 @@ def _table(result: Comparison, planners: list[str], alone: list[str]) -> Table:
         table.add_row("the paper's", *values)
         table.add_row(
             "difference",
-            *[f"{ours[p] / paper[p].speedup - 1:+.1%}" if p in paper else "" for p in planners],
+            *[f"{ours[p] / paper[p].speedup - 1:+z.1%}" if p in paper else "" for p in planners],
         )
     return table

@@ -32,7 +32,7 @@ def main() -> None:
                 "board": f"tpu-{version}-8",
                 "roofline": f"{roofline_s:.4f} s",
                 "units": f"{units_s:.4f} s",
-                "difference": f"{units_s / roofline_s - 1:+.1%}",
+                "difference": f"{units_s / roofline_s - 1:+z.1%}",
             }
         )
     print(text_of(table(f"ResNet-50, {BATCH} images a core", rows)), end="")

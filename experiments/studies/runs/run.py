@@ -219,7 +219,7 @@ def _remarks(of: Failures) -> Iterator[str]:
     ):
         off = interval_s / of.best_s - 1
         if abs(off) > NEAR and of.best_s > of.write_s - of.stall_s:
-            yield f"{name}'s interval is {off:+.1%} off the best: {what}, here {ratio:.2g} of it."
+            yield f"{name}'s interval is {off:+z.1%} off the best: {what}, here {ratio:.2g} of it."
     if of.best_s == of.write_s - of.stall_s:
         yield "Checkpoints follow each other as fast as they are written: faster storage helps."
     if of.spares is not None:
