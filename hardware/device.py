@@ -206,7 +206,10 @@ class Device:
         return self.chips * self.chip_peak_flops_per_s
 
     def computing(self, times: float) -> Device:
-        """The same, whose chips compute so many times as fast: products, vectors, exponentials."""
+        """The same, whose chips compute so many times as fast: products, vectors, exponentials.
+
+        What ``units`` do is as it was: that is a matter of their clock.
+        """
 
         def rate(own: float | None) -> float | None:
             return None if own is None else times * own
@@ -217,7 +220,6 @@ class Device:
             chip_attention_flops_per_s=rate(self.chip_attention_flops_per_s),
             chip_vector_flops_per_s=rate(self.chip_vector_flops_per_s),
             chip_exponentials_per_s=rate(self.chip_exponentials_per_s),
-            units=self.units and replace(self.units, clock_hz=times * self.units.clock_hz),
         )
 
     def with_cores(self, cores: int) -> Device:
@@ -227,7 +229,6 @@ class Device:
             self.computing(part),
             chips=1,
             cores_per_chip=cores,
-            units=self.units,
             hbm_bytes_per_s=part * self.hbm_bytes_per_s,
             hbm_capacity_bytes=part * self.hbm_capacity_bytes,
         )

@@ -18,11 +18,7 @@ from experiments.commands.arguments import (
     add_output,
     changed,
 )
-from experiments.commands.resolve import (
-    array_name,
-    keywords_of,
-    study_of,
-)
+from experiments.commands.resolve import array_name, keywords_of, study_of
 from experiments.face.fitting import fit
 from experiments.face.studies import report
 from experiments.output import UsageError, check_writable, deliver, text_of

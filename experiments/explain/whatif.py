@@ -182,7 +182,8 @@ def sped_up(array: Array, what: str, times: float = 2.0) -> Array:
         if what == "HBM":
             return replace(device, hbm_bytes_per_s=times * device.hbm_bytes_per_s)
         if what == "cores":
-            return device.computing(times)
+            units = device.units and replace(device.units, clock_hz=times * device.units.clock_hz)
+            return replace(device.computing(times), units=units)
         links = device.links and replace(device.links, bytes_per_s=times * device.links.bytes_per_s)
         return replace(device, links=links, network_bytes_per_s=times * device.network_bytes_per_s)
 

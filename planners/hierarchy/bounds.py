@@ -4,7 +4,7 @@ Lower bound: mini-bucket elimination with matched min-marginals (Dechter and
 Rish 2003; Ihler et al. 2012): where eliminating a variable would join factors
 over too many others, they are joined in groups, each minimised by itself,
 which can only lower the sum. Upper bound: the choice read back from those
-groups. No clock bounds either, so the answer does not depend on the machine.
+groups. Neither depends on the speed of the machine.
 """
 
 from __future__ import annotations
