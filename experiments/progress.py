@@ -28,8 +28,10 @@ class Count:
         self._due_from, self._due_done_s = self._started, 0.0
 
     def __call__(self, label: str) -> None:
-        """One more is finished."""
+        """One more is finished; those that came in addition count into the total."""
         self.done += 1
+        if self.total is not None:
+            self.total = max(self.total, self.done)
         self._due_done_s += self._due.get(label, 0.0)
         self.working(label)
 

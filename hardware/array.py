@@ -45,7 +45,8 @@ class Stack:
     of HBM that steps have not. Attention of numbers of four bytes is ``attention_wide``, and where
     products are in fp4 ``hidden_tensor_fp4`` is hidden, and of all-reduces, which tensor
     parallelism has without sequence parallelism, ``hidden_all_reduce``. With ``sum_kernels``
-    gradients of biases and norms are sums by kernels of their own.
+    gradients of biases and norms are sums by kernels of their own, and with ``loss_kernels`` each
+    pass over a loss's logits has one.
     None: what is usual.
     """
 
@@ -70,6 +71,7 @@ class Stack:
     sum_kernels: bool = False
     hidden_tensor_fp4: Annotated[float, number(0, 1)] | None = None
     hidden_all_reduce: Annotated[float, number(0, 1)] | None = None
+    loss_kernels: bool = False
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:
@@ -94,9 +96,14 @@ class Group:
     leaf: Unit = "board"
 
     @property
+    def leaves(self) -> tuple[int, ...]:
+        """Of each kind the number of what the bisection ends in: boards, or cores."""
+        return tuple(count * _each(device, self.unit, self.leaf) for device, count in self.kinds)
+
+    @property
     def size(self) -> int:
         """Number of what the bisection ends in."""
-        return sum(count * _each(device, self.unit, self.leaf) for device, count in self.kinds)
+        return sum(self.leaves)
 
     @property
     def units(self) -> int:
@@ -267,11 +274,6 @@ class Array:
         own, usual = self.stack.hidden_tensor_fp4, self.stack.hidden_tensor
         narrow = any(device.product_bytes == FP4_BYTES for device, _ in self.group.kinds)
         return own if narrow and own is not None else usual
-
-    @property
-    def sum_kernels(self) -> bool:
-        """Whether its software sums gradients of biases and norms by kernels of their own."""
-        return self.stack is not None and self.stack.sum_kernels
 
     @property
     def base(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from workloads.attention import with_attention
 from workloads.layer_types import Layer
 from workloads.layer_types.linear import block_problem
-from workloads.layer_types.other import LOSS, NORMS, OTHER
+from workloads.layer_types.other import LOSS, LOSS_IN_KERNELS, NORMS, OTHER
 from workloads.network import Network
 from workloads.tensors import NetworkError, Tensor, sides
 
@@ -193,6 +193,22 @@ def summed(network: Network) -> Network:
         return replace(layer, apart=True) if own else layer
 
     return replace(network, layers=tuple(map(changed, network.layers)))
+
+
+def with_kernels(network: Network, *, sums: bool, loss: bool) -> Network:
+    """A network as a stack runs it: with kernels for some ``sums`` or passes of the ``loss``.
+
+    Sums are gradients of biases and norms (``summed``); a loss in kernels is Megatron's
+    (``LOSS_IN_KERNELS``), in place of one that a kernel or two compute.
+    """
+    network = summed(network) if sums else network
+    if not loss or not any(layer.operator == LOSS for layer in network.layers):
+        return network
+    layers = (
+        replace(layer, operator=LOSS_IN_KERNELS) if layer.operator == LOSS else layer
+        for layer in network.layers
+    )
+    return replace(network, layers=tuple(layers))
 
 
 def eager(network: Network) -> Network:

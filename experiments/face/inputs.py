@@ -16,12 +16,12 @@ from experiments.results.planned import PlanResult
 from experiments.studies import options as vary
 from experiments.studies.case import Planned
 from experiments.studies.options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
-from hardware import Array
+from hardware import Array, Stack
 from planners import AXES, PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
-from workloads.transforms import summed, transformed
+from workloads.transforms import transformed, with_kernels
 
 CHOSEN = ", attention "
 """In the name of a network whose attention was asked for (``workloads.transforms``)."""
@@ -32,7 +32,7 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
 
     Its attention is that of the array's software where no other is asked for, here or when a
     Network was made; where that says nothing, fused for decoders of 2022 and later.
-    The array's software also says whether gradients of biases and norms have kernels of their own.
+    The array's software also says what has kernels of its own (``with_kernels``).
     """
     if isinstance(given, Network):
         network = given
@@ -53,8 +53,8 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
     if form and not chosen and attention_cores(network):
         transforms = [f"attention={form}", *transforms]
     network = transformed(network, transforms)
-    if array and array.sum_kernels:
-        network = summed(network)
+    stack = (array and array.stack) or Stack()
+    network = with_kernels(network, sums=stack.sum_kernels, loss=stack.loss_kernels)
     if not isinstance(given, Network):  # whose maker was told
         tell_notes(network)
     return network

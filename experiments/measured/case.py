@@ -15,14 +15,14 @@ from experiments.studies.fits.estimated import run_estimated
 from experiments.studies.options import ZERO
 from experiments.studies.running.outputs import REFUSED, Outputs, run_case
 from experiments.studies.running.runner import Runner
-from hardware import Array, Device, SpecError, load_array
+from hardware import Array, Device, SpecError, Stack, load_array
 from planners import PlanError, Staging
 from planners.axes.stage_devices import stage_layers
 from simulator import OutOfMemoryError, SimulationError
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import deployed
 from workloads import Network, NetworkError, load_network, with_attention
-from workloads.transforms import eager, summed
+from workloads.transforms import eager, with_kernels
 from workloads.zoo.transformers import Transformer, transformer
 
 STEPS = ("step", "memory_formula")
@@ -127,8 +127,8 @@ def case_of(row: Row) -> RowCase:
         network = _network(_sizes(row, split))
         if row.framework.startswith(EAGER_KERNELS):
             network = eager(network)
-    if array.sum_kernels:
-        network = summed(network)
+    known = array.stack or Stack()
+    network = with_kernels(network, sums=known.sum_kernels, loss=known.loss_kernels)
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)

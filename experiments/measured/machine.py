@@ -108,10 +108,12 @@ def changes_of(row: Row, machine: Machine) -> list[str]:
     """
     each = _domain(row, machine)
     changes = [f"devices.0.count={each}", f"nodes={row.gpus // each}"]
+    ports = min(machine.ports, each) or each
     if each < machine.ports:
         changes.append(f"topology.levels.1.rails={each}")
     if row.nic_gbps_per_gpu and not machine.tpu:
-        changes.append(f"topology.levels.1.bandwidth={row.nic_gbps_per_gpu:g} Gbit/s")
+        gbps = row.nic_gbps_per_gpu * each / ports
+        changes.append(f"topology.levels.1.bandwidth={gbps:g} Gbit/s")
     if BLOCKING in row.overlap:
         changes.append("devices.0.roofline.blocking=true")
     return changes

@@ -4,6 +4,7 @@
 second has two replicas of two T4 (tp 2) and two of one V100. Each stage takes the next free
 devices of a kind, in the order of the array. A stage's replicas take micro-batches in turn:
 one each, or as many as ``@`` says. In ``h100:1x4@2+a100:1x4`` an H100 takes two for one of an A100.
+Of devices with several cores, cores are counted, as by the axes.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def places_on(array: Array, stages: Sequence[Sequence[Replicas]], each: int = 1)
     """
     free: dict[str, list[range]] = {}
     first = 0
-    for device, count in array.group.kinds:
+    for (device, _), count in zip(array.group.kinds, array.group.leaves, strict=True):
         free.setdefault(device.name, []).append(range(first, first + count))
         first += count
     return [
@@ -178,10 +179,12 @@ def _taken(
                 free[name][k] = left[count:]
                 break
         else:
-            had = sum(many for device, many in array.group.kinds if device.name == name)
+            kinds = zip(array.group.kinds, array.group.leaves, strict=True)
+            had = sum(many for (device, _), many in kinds if device.name == name)
+            cores = "" if array.group.size == array.group.units else "cores of "
             raise PlanError(
-                f"stage-hw: {of.kind}:{of.tp}x{of.number}: {array.name!r} has {had} {name}, and "
-                "not so many are left for this stage"
+                f"stage-hw: {of.kind}:{of.tp}x{of.number}: {array.name!r} has {had:,} {cores}"
+                f"{name}, and not so many are left for this stage"
             )
     return found
 

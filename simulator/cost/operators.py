@@ -91,7 +91,8 @@ class Operator:
     spectra, the others transforms; ``attention`` is a fused kernel. A product is ``wide``
     that computes in the format of activations, however narrow that of the others is, and
     ``grouped`` where each of its groups has weights of its own, as experts have; ``casts``
-    are made narrow here, for this product or for all that read what is written.
+    are made narrow here, for this product or for all that read what is written. A ``cast`` only
+    writes in another format what it reads.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
@@ -116,6 +117,7 @@ class Operator:
     wide: bool = False
     grouped: bool = False
     casts: tuple[Map, ...] = ()
+    cast: bool = False
 
     @property
     def work(self) -> int:
@@ -126,6 +128,16 @@ class Operator:
     def narrow(self) -> bool:
         """Whether it computes in the format of products, where that is narrower."""
         return bool(self.macs) and not (self.each_sample or self.attention or self.wide)
+
+    def is_view(self, activation_bytes: float) -> bool:
+        """Whether it is a cast to a format as wide as what it reads: nothing runs."""
+        if not self.cast:
+            return False
+        read, written = (
+            {one.each_bytes or activation_bytes for one in maps}
+            for maps in (self.reads, self.writes)
+        )
+        return read == written
 
     def updating(self, fraction: float, *, in_parts: bool) -> Operator:
         """An update of so much of the parameters; gradients are whole if not ``in_parts``."""

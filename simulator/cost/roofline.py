@@ -157,6 +157,7 @@ def costs(operators: Sequence[Operator], shard: Shard, core: Core) -> list[Opera
     """
     if shard.empty:
         return []
+    operators = [one for one in operators if not one.is_view(core.bytes.activation)]
     done = [
         one
         for operator in operators

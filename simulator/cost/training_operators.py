@@ -20,7 +20,7 @@ from simulator.cost.recompute import NONE, recomputed
 from simulator.cost.units.vectors import worked_by
 from workloads import RECEIVED, SENT, Layer, Network
 from workloads.layer_types import Kept, Operand, Role, Step
-from workloads.layer_types.other import NORMS
+from workloads.layer_types.other import BACKWARD_CAST, FORWARD_CAST, NORMS
 from workloads.tensors import INPUT
 
 
@@ -236,6 +236,7 @@ class _TrainingOperators:
             attention=layer.type.softmax_kernel,
             spectral=step.products * spectral / pairs,
             grouped=layer.groups > 1 and layer.type.fully_connected,
+            cast=step.what in (FORWARD_CAST, BACKWARD_CAST),
         )
 
 

@@ -29,6 +29,13 @@ def test_the_rate_so_far_says_what_is_left(clock: list[float]) -> None:
     assert left == [None, None, 30.0, 180.0, 60.0, 70.0, 70.0 / 3, 100.0 / 3, 0.0]
 
 
+def test_cases_that_come_in_addition_count(clock: list[float]) -> None:
+    count = Count(1)
+    for clock[0], label in ((10.0, "one"), (20.0, "two")):
+        count(label)
+    assert str(count) == "2 of 2 done after 20 s, about 0 s left; at two"
+
+
 def test_unlike_cases_are_weighed_by_their_estimates(clock: list[float]) -> None:
     count = Count(4)
     clock[0] = 5.0

@@ -8,9 +8,15 @@ import pytest
 
 import accelarray
 from experiments.pictures.pipeline_plot import rows_of
-from hardware import wires_of
+from hardware import load_array, wires_of
 from planners import Axes, PlanError
-from planners.axes.stage_devices import Replicas, on_devices, stage_devices, stage_layers
+from planners.axes.stage_devices import (
+    Replicas,
+    on_devices,
+    places_on,
+    stage_devices,
+    stage_layers,
+)
 from simulator import Execution
 from simulator.lowering.pipeline.transfers import DeployedBetween
 
@@ -171,3 +177,21 @@ def test_explain_plan_and_chart_name_the_kind_of_each_stage(mixed: str) -> None:
     assert found.plan.pipeline is not None
     labels = [row.label for row in rows_of(found.plan, found.timeline)]
     assert [label.split(":")[0] for label in labels] == ["0, v100-16", "1, t4"]
+
+
+def test_of_boards_cores_are_counted(tmp_path: Path) -> None:
+    """A board of either TPU has four chips of two cores; stages take the next free ones."""
+    path = tmp_path / "boards.toml"
+    path.write_text(
+        'kind = "array"\n[[devices]]\ndevice = "tpu-v2"\ncount = 2\n'
+        '[[devices]]\ndevice = "tpu-v3"\ncount = 1\n'
+        '[topology]\nkind = "torus"\njoins = "chips"\n'
+    )
+    array = Execution("deployed").planned(load_array(str(path)))
+    stages = stage_devices("tpu-v3:2x2;tpu-v2:1x16;tpu-v3:1x4")
+    places = places_on(array, stages)
+    assert [(place.first, place.count) for place in places] == [(16, 4), (0, 16), (20, 4)]
+    kinds = [array.part(place.first, place.count).group.kinds for place in places]
+    assert [device.name for ((device, _),) in kinds] == ["tpu-v3", "tpu-v2", "tpu-v3"]
+    with pytest.raises(PlanError, match="has 8 cores of tpu-v3"):
+        places_on(array, stage_devices("tpu-v3:1x9"))

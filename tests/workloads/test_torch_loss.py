@@ -1,4 +1,4 @@
-"""Tensors that are alive at once in PyTorch's loss without a compiler, counted as it runs."""
+"""What PyTorch's loss keeps and moves without a compiler, counted as it runs."""
 
 import weakref
 from typing import Any
@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 import accelarray
+from hardware import Arithmetic, Device, Roofline
+from planners.partition import Shard
+from simulator.cost.roofline import core_of, costs
+from simulator.cost.training_operators import operators
 from workloads import Transformer, transformer
+from workloads.transforms import with_kernels
 
 pytest.importorskip("torch")
 
@@ -63,3 +68,50 @@ def test_three_wide_tensors_are_alive_at_once() -> None:
     assert memory["operator"] == "loss backward"
     held = memory["by_class"]
     assert held["logits"] + held["buffers"] == pytest.approx(alive.most, rel=0.1)
+
+
+class Moved(TorchDispatchMode):  # type: ignore[misc]
+    """Bytes that operators read and wrote in tensors larger than a number for each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            for one in (*tree_leaves(args), *tree_leaves(made)):
+                if isinstance(one, torch.Tensor) and one.numel() > TOKENS:
+                    self.bytes += one.numel() * one.element_size()
+        return made
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_what_the_loss_of_megatron_moves(dtype: torch.dtype) -> None:
+    """Vocabulary-parallel cross entropy in place, as its Python computes it on one rank."""
+    logits = torch.randn(TOKENS, VOCAB, dtype=dtype)
+    with Moved() as forward:
+        wide = logits.float()
+        wide.sub_(wide.amax(dim=-1, keepdim=True))
+        wide.exp_()
+        wide.div_(wide.sum(dim=-1, keepdim=True))
+    with Moved() as backward:
+        wide.mul_(torch.ones(TOKENS, 1))
+        wide.to(dtype)
+
+    size = logits.element_size()
+    arithmetic = Arithmetic(activation_bytes=size, weight_bytes=size)
+    plain = Roofline(1.0, 1.0, 0.0)
+    device = Device("gpu", 1, 1, 1e30, 8e10, 1.0, 1.0, roofline=plain, arithmetic=arithmetic)
+    of = Transformer("t", 1, 8, 1, VOCAB, seq=TOKENS, compiled=False, tied=False)
+    found = operators(with_kernels(transformer(of), sums=False, loss=True))
+    node, work = found.graph[-1], found.nodes[-1]
+    shard = Shard(1, node.in_channels, node.out_channels, 1)
+    for phase, counted in ((work.forward, forward), (work.backward, backward)):
+        done = costs(phase, shard, core_of(device))
+        moved = sum(one.seconds for one in done if one.name.startswith("softmax"))
+        assert moved == pytest.approx(counted.bytes, rel=1e-6)
+    if dtype is torch.bfloat16:
+        assert (forward.bytes, backward.bytes) == (38 * TOKENS * VOCAB, 14 * TOKENS * VOCAB)

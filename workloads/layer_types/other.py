@@ -44,12 +44,21 @@ clones the view's part, clones it again and fills the clone, and copies it back 
 mask itself is one for all heads and samples and stays in the cache."""
 LOSS = "cross_entropy"
 """The operator of a loss over a vocabulary, whose probabilities are kept in float32."""
+FORWARD_CAST, BACKWARD_CAST = "forward cast", "backward cast"
+"""What a loss does to logits that are no float32, and to their gradients."""
 EAGER_LOSS = "eager_cross_entropy"
 """The same by eager PyTorch, which has three float32 tensors as large as the logits at once.
 
 Backward these are the logarithms of the probabilities, their gradients, and those of the logits;
 forward a copy of the logits and the logarithms. pytorch/torchtitan until 2024: ``output.float()``,
 then ``torch.nn.functional.cross_entropy``.
+"""
+LOSS_IN_KERNELS = "vocab_parallel_cross_entropy"
+"""The same by Megatron: eight passes over float32 logits, each in place by a kernel of its own.
+
+NVIDIA/Megatron-LM, core/tensor_parallel/cross_entropy.py, forward: the largest of a row (read),
+that subtracted (read and written), exponentials (read and written), their sum (read), and each
+divided by it (read and written).
 """
 NORMS = frozenset({"layer_norm", "rms_norm"})
 """Operators with a vector of weights, whose kernels write narrow numbers, too."""
@@ -93,26 +102,29 @@ class Other(LayerType):
             return (Step((Role.INPUTS,) * reads, (Role.OUTPUT,) * writes),)
         if layer.operator == LOSS:
             kept = _probabilities(layer)
-            return Step((Role.INPUTS,), (kept,), what="forward cast"), Step((kept, kept))
+            return Step((Role.INPUTS,), (kept,), what=FORWARD_CAST), Step((kept, kept))
+        if layer.operator == LOSS_IN_KERNELS:
+            kept = _probabilities(layer)
+            return Step((Role.INPUTS,), (kept,), what=FORWARD_CAST), Step((kept,) * 8, times=5)
         if layer.operator == EAGER_LOSS:
             wide, kept = _wide(layer, "float logits"), _probabilities(layer)
-            return Step((Role.INPUTS,), (wide,), what="forward cast"), Step((wide,), (kept,))
+            return Step((Role.INPUTS,), (wide,), what=FORWARD_CAST), Step((wide,), (kept,))
         return super().forward(layer)
 
     def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
         """What is sent gets its gradient from the stage that read it."""
         if not needed or layer.operator == SENT:
             return ()
-        if layer.operator == LOSS:
+        if layer.operator in (LOSS, LOSS_IN_KERNELS):
             kept = _probabilities(layer)
-            return Step((kept, kept)), Step((kept,), (Role.ERRORS,), what="backward cast")
+            return Step((kept, kept)), Step((kept,), (Role.ERRORS,), what=BACKWARD_CAST)
         if layer.operator == EAGER_LOSS:
             kept, wide = _probabilities(layer), _wide(layer, "float errors")
             late = _wide(layer, "errors of probabilities")
             return (
                 Step((), (late,), what="backward of the mean"),
                 Step((late, kept), (wide,)),
-                Step((wide,), (Role.ERRORS,), what="backward cast"),
+                Step((wide,), (Role.ERRORS,), what=BACKWARD_CAST),
             )
         if layer.operator in KERNELS:
             reads, writes = KERNELS[layer.operator][1]

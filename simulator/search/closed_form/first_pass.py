@@ -168,7 +168,7 @@ class FirstPass:
         key = split, micro_batch, recompute
         if key not in self._tables:
             first, found = 0, list[Table]()
-            for _, count in self.array.group.kinds:
+            for count in self.array.group.leaves:
                 at = min(first, self.array.group.size - split.dp * split.tp * split.cp)
                 of = self._pieces.measured(split, micro_batch, at, recompute)
                 found.append(Table(*of, self._tied))

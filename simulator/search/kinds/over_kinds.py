@@ -81,11 +81,11 @@ def candidates(
     Stages have one kind each. Behind those are stages with all kinds, whose replicas take unlike
     numbers of micro-batches; not with ZeRO, which shares weights out among alike replicas.
     ``recompute`` lists the recomputations to try (empty: that of ``execution``).
-    Raises PlanError where two kinds have one name, or devices have several cores.
+    Raises PlanError where two kinds have one name.
     """
     group = array.group
-    if execution.model != "deployed" or group.size != group.units:
-        raise PlanError("stages=auto is for the deployed model, and devices of one core each")
+    if execution.model != "deployed":
+        raise PlanError("stages=auto is for the deployed model")
     if len({device.name for device, _ in group.kinds}) < len(group.kinds):
         raise PlanError(f"stages=auto: two kinds of {array.name!r} have one name; give it another")
     found, mixed, worth_s = list[Candidate](), list[Candidate](), inf
@@ -127,14 +127,14 @@ def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate
 def _sizes(array: Array, batch: int) -> list[int]:
     """Sizes of micro-batches, the largest first: powers of two, and equal shares of devices."""
     powers = {*powers_to(batch)}
-    shares = {batch // count for _, count in array.group.kinds} | {batch // array.group.size}
+    shares = {batch // count for count in (*array.group.leaves, array.group.size)}
     sizes = (size for size in powers | shares if size and not batch % size)
     return sorted(sizes, reverse=True)
 
 
 def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
     """One search; with ZeRO one for each width and number of replicas."""
-    devices, many = [count for _, count in costs.array.group.kinds], batch // costs.micro_batch
+    devices, many = costs.array.group.leaves, batch // costs.micro_batch
     options, tied = costs.options(many), bool(costs.cut.ties)
     if costs.execution.update not in IN_PARTS:
         yield StageSearch(devices, costs.nodes, options, many, tied)
@@ -173,14 +173,14 @@ def mixed_stages(costs: StageCosts, micro_batches: int) -> Iterator[Candidate]:
 
     All that go round, with the planner's own cuts; none on devices of one kind.
     """
-    kinds, blocks = costs.array.group.kinds, len(costs.cut.firsts)
-    if len(kinds) == 1:
+    group, blocks = costs.array.group, len(costs.cut.firsts)
+    if len(group.kinds) == 1:
         return
     for widths in product(*costs.widths):
         each_s = [costs.seconds(kind, tp) for kind, tp in enumerate(widths)]
         for stages in powers_to(blocks):
             per_stage = [tp * stages for tp in widths]
-            replicas = [many // each for (_, many), each in zip(kinds, per_stage, strict=True)]
+            replicas = [many // each for many, each in zip(group.leaves, per_stage, strict=True)]
             if not all(replicas) or blocks % stages:
                 continue
             for turns in _turns(each_s):
@@ -191,7 +191,7 @@ def mixed_stages(costs: StageCosts, micro_batches: int) -> Iterator[Candidate]:
                 parts = (
                     f"{device.name}:{tp}x{many}@{turn}"
                     for (device, _), tp, many, turn in zip(
-                        kinds, widths, replicas, turns, strict=True
+                        group.kinds, widths, replicas, turns, strict=True
                     )
                 )
                 yield Candidate(
@@ -203,7 +203,7 @@ def mixed_stages(costs: StageCosts, micro_batches: int) -> Iterator[Candidate]:
                     by_positions=False,
                     recompute=costs.execution.recompute,
                     alike=False,
-                    passes=blocks * sum(count for _, count in kinds),
+                    passes=blocks * group.size,
                 )
 
 

@@ -52,7 +52,7 @@ class StageCosts:
         """Of each kind, how many devices are in a node."""
         levels = self.array.topology.levels
         inside = levels[0].members if levels else 0
-        return [min(count, inside or count) for _, count in self.array.group.kinds]
+        return [min(count, inside or count) for count in self.array.group.leaves]
 
     @cached_property
     def widths(self) -> list[list[int]]:
@@ -67,7 +67,7 @@ class StageCosts:
         """Stages of each kind, width and number of replicas."""
         return [
             self._option(kind, tp, many, once=many == micro_batches)
-            for kind, (_, count) in enumerate(self.array.group.kinds)
+            for kind, count in enumerate(self.array.group.leaves)
             for tp in self.widths[kind]
             for many in replicas_of(count // tp, micro_batches)
         ]
@@ -76,7 +76,7 @@ class StageCosts:
         """A stage, of which each replica has one micro-batch ``once``, or several."""
         alone, pieces = self._pieces(kind, tp)
         parts, arithmetic = IN_PARTS.get(self.execution.update, 0), self.array.group.arithmetic
-        (_, count), room = self.array.group.kinds[kind], self._room_bytes(kind)
+        count, room = self.array.group.leaves[kind], self._room_bytes(kind)
 
         def held(one: Piece) -> float:
             each = (one.state, one.gradients, one.weights)
@@ -117,7 +117,7 @@ class StageCosts:
 
     def first(self, kind: int) -> int:
         """The number of a kind's first device."""
-        return sum(count for _, count in self.array.group.kinds[:kind])
+        return sum(self.array.group.leaves[:kind])
 
     def _pieces(self, kind: int, tp: int) -> tuple[list[Piece], list[Piece]]:
         """Pieces alone, and what each adds to a stage."""
@@ -161,7 +161,7 @@ class StageCosts:
         The target is ``devices`` further within the kind, or the first device of another kind.
         """
         source, found = self.first(kind), []
-        for other, (_, count) in enumerate(self.array.group.kinds):
+        for other, count in enumerate(self.array.group.leaves):
             target = self.first(other) + (min(devices, count - 1) if other == kind else 0)
             crossed = self._wires.loads(source, target) > 0
             slowest = self._wires.bandwidth[crossed].min(initial=inf)

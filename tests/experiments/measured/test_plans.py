@@ -26,14 +26,20 @@ def steps(name: str, every: int, folder: Path = PLANS) -> tuple[list[float], lis
     return [row.step_s or 0.0 for row in rows], predicted
 
 
-@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.slow)])
-def test_plans_on_16_t4_are_in_order(every: int) -> None:
-    """AMP's own planner has 0.93, and picks a plan 10 % slower than the best."""
+@pytest.mark.parametrize(
+    ("every", "least"), [(2, 0.92), pytest.param(1, 0.93, marks=pytest.mark.slow)]
+)
+def test_plans_on_16_t4_are_in_order(every: int, least: float) -> None:
+    """AMP's own planner has 0.93, and picks a plan 10 % slower than the best.
+
+    Steps are too fast, those with tp most: between its T4 all-reduces seem slower than they are
+    here (docs/results.md).
+    """
     measured, predicted = steps("amp", every)
     errors = [ours / theirs - 1 for theirs, ours in zip(measured, predicted, strict=True)]
-    assert pd.Series(measured).rank().corr(pd.Series(predicted).rank()) > 0.91
+    assert pd.Series(measured).rank().corr(pd.Series(predicted).rank()) > least
     assert measured[predicted.index(min(predicted))] <= 1.05 * min(measured)
-    assert abs(median(errors)) < 0.15
+    assert -0.22 < median(errors) < 0
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -155,6 +156,18 @@ def test_the_ranking_has_the_fastest_that_fit() -> None:
     found = sorted(one.seconds for one in ranking.fitting.values())
     assert found[:20] == fitting[:20]
     assert len(ranking.fitting) < len(fitting)
+
+
+def test_the_slower_kind_of_board_counts_wherever_it_stands(tmp_path: Path) -> None:
+    """A TPU v2 computes at 45 of a v3's 123 TFLOP/s; boards have eight cores each."""
+    slowest_s = []
+    for first, second in (("tpu-v2", "tpu-v3"), ("tpu-v3", "tpu-v2"), ("tpu-v2", "tpu-v2")):
+        path = tmp_path / f"{first}-{second}.toml"
+        entries = "".join(f'[[devices]]\ndevice = "{one}"\ncount = 1\n' for one in (first, second))
+        path.write_text(f'kind = "array"\n{entries}[topology]\nkind = "torus"\njoins = "chips"\n')
+        found = passing(asked("gpt2:layers=2:seq=256", str(path), (), 16))
+        slowest_s.append(found.table(Axes(dp=1), 2, "none").seconds)
+    assert slowest_s == pytest.approx([slowest_s[2]] * 3)
 
 
 def test_a_step_that_does_not_fit_has_no_time() -> None:
