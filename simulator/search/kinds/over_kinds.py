@@ -85,7 +85,7 @@ def candidates(
     """
     group = array.group
     if execution.model != "deployed":
-        raise PlanError("stages=auto is for the deployed model")
+        raise PlanError("stages=auto is for the deployed model; add --execution deployed")
     if len({device.name for device, _ in group.kinds}) < len(group.kinds):
         raise PlanError(f"stages=auto: two kinds of {array.name!r} have one name; give it another")
     found, mixed, worth_s = list[Candidate](), list[Candidate](), inf
