@@ -104,7 +104,8 @@ def changes_of(row: Row, machine: Machine) -> list[str]:
     """What the catalog's array is told to be as large as the row's, as ``--set`` takes it.
 
     Nodes are full, and as many as there must be. Of 128 GB200 the racks have 64 of
-    their 72: all chips are in equal domains.
+    their 72: all chips are in equal domains. What the row states for each GPU, a node's ports
+    share: the four of eight V100 have twice as much each.
     """
     each = _domain(row, machine)
     changes = [f"devices.0.count={each}", f"nodes={row.gpus // each}"]
