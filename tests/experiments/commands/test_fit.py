@@ -69,10 +69,15 @@ def test_several_sizes_of_an_array_as_a_table(capsys: pytest.CaptureFixture[str]
     assert f"│ {step_time} " in capsys.readouterr().out
 
 
-def test_stages_that_are_not_searched_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Several kinds of devices, but of several cores each."""
-    few = ("--set", "devices.0.count=1", "--set", "devices.1.count=1")
-    args = ["fit", "lenet", "--array", "tpu-mixed", *few, "--batch", "16", "--jobs", "1"]
+def test_stages_that_are_not_searched_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two kinds of devices, but of one name."""
+    kind = '[[devices]]\ndevice = "tpu-v3"\ncount = 1\n'
+    path = tmp_path / "alike.toml"
+    wires = '[topology]\nkind = "torus"\njoins = "chips"\n'
+    path.write_text(f'kind = "array"\n{kind}{kind}hbm.bandwidth = "800 GB/s"\n{wires}')
+    args = ["fit", "lenet", "--array", str(path), "--batch", "16", "--jobs", "1"]
     assert main([*args, "--axes", "micro-batch"]) == 0
     out, err = capsys.readouterr()
     assert "Stages over kinds of devices are left out: " in " ".join(err.split())

@@ -103,7 +103,8 @@ def test_every_chip_has_a_machine_as_large_as_its_rows(chip: str) -> None:
         assert array.group.size == chips, chip
     wire = load_array(machine_of(row).array, changes_of(row, machine_of(row))).topology.levels[1]
     if not machine_of(row).tpu:
-        assert wire.bytes_per_s * (wire.rails or 8) == 8 * 100e9 / 8  # all ports of a node
+        reached = 0.976 if chip.startswith("V") else 1.0
+        assert wire.bytes_per_s * (wire.rails or 8) == pytest.approx(reached * 8 * 100e9 / 8)
 
 
 def test_racks_are_parted_evenly() -> None:
