@@ -148,7 +148,7 @@ class FitResult(Result):
         large = self.counted["too_large"]
         of_them = f", of which {large:,} {_do(large)} not fit" if large else ""
         others = "; the others are slower, or do not fit" if every > estimated else ""
-        staged = sum(bool(row["stage_hw"]) for row in self.found)
+        staged = sum(bool(row["stage_hw"]) for row in self.fits)
         if every or not staged:
             yield (
                 f"{every:,} combination{'s' * (every != 1)}: the first pass estimated "
@@ -240,10 +240,15 @@ def _axes(row: dict[str, Any]) -> str:
     return ",".join(said) or "dp=1"
 
 
+def _beside(row: dict[str, Any]) -> list[str]:
+    """The axes of stages on kinds of devices that these do not say."""
+    return [f"ep={row['ep']}"] * (row["ep"] > 1) + ["sp"] * row["sp"]
+
+
 def _options(row: dict[str, Any]) -> Iterator[str]:
     """What of a combination is not as usual, in words."""
     if row["stage_hw"]:
-        yield f"layers {row['stage_layers']}{', sp' if row['sp'] else ''}"
+        yield ", ".join([f"layers {row['stage_layers']}", *_beside(row)])
     elif row["stage_layers"]:
         counts = row["stage_layers"].split(";")
         yield f"{counts[0]} layers first, {counts[-1]} last"
@@ -258,7 +263,8 @@ def _flags(row: dict[str, Any]) -> str:
     usual = {"recompute": "none", "update": "replicated", "stage_layers": "", "stage_hw": ""}
     said = [f"--set {quote(row['size'])}"] if row["size"] else []
     if row["stage_hw"]:
-        said += ["--planner axes"] + ["--parallel sp"] * row["sp"]
+        said.append("--planner axes")
+        said += [f"--parallel {','.join(_beside(row))}"] if _beside(row) else []
     else:
         said.append(f"--parallel {_axes(row)}")
     said.append(f"--micro-batch {row['micro_batch']}")

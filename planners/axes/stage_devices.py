@@ -70,10 +70,11 @@ def on_devices(axes: Axes, stages: Sequence[Sequence[Replicas]]) -> Axes | None:
         return None
     pp, alike = len(stages), {stage[0][1:3] for stage in stages if len(stage) == 1}
     tp, dp = alike.pop() if len(alike) == 1 and all(len(one) == 1 for one in stages) else (1, 1)
-    if axes.pp not in (1, pp) or axes.dp not in (0, dp) or axes.tp not in (1, tp) or axes.ep > 1:
+    alone = axes.ep > 1 and dp == 1
+    if axes.pp not in (1, pp) or axes.dp not in (0, dp) or axes.tp not in (1, tp) or alone:
         raise PlanError(
             f"parallel={axes}: stage-hw says pp={pp}, and tp and dp of each stage; beside it "
-            "parallel may say sp, vp and cp"
+            "parallel may say sp, vp and cp, and ep where all stages have as many alike replicas"
         )
     return replace(axes, pp=pp, tp=tp, dp=dp)
 

@@ -84,6 +84,23 @@ def test_like_stages_in_order_are_plain_axes(mixed: str) -> None:
     assert named.iteration_s == step(mixed, parallel="pp=3,dp=4").iteration_s
 
 
+def test_replicas_of_like_stages_share_experts_out(mixed: str) -> None:
+    """As the same axes do; replicas that are planned by themselves do not."""
+    name = "mixtral-8x7b:layers=3:seq=64:hidden=512:ffn=512"
+
+    def seconds(**options: Any) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return accelarray.simulate(
+                name, "axes", mixed, 16, micro_batch=1, **options
+            ).iteration_s
+
+    named = seconds(parallel="ep=2", stage_hw="v100:1x4;v100:1x4;t4:1x4")
+    assert named == seconds(parallel="pp=3,dp=4,ep=2")
+    with pytest.raises(PlanError, match="as many alike replicas"):
+        seconds(parallel="ep=2", stage_hw="v100:1x4;t4:2x2")
+
+
 def test_layers_are_counted_with_what_stands_beside_the_blocks(mixed: str) -> None:
     two = {"stage_hw": "v100:1x4;t4:1x4"}
     assert (

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from math import gcd, inf
 
 from hardware import Array
 from planners import Axes, Plan, PlanError, Staging
 from planners.axes.degrees import powers_to
+from planners.axes.node_types import experts
 from planners.axes.planner import planned_by_axes
 from planners.axes.stage_cuts import blocks_of
 from planners.axes.stage_search import Stages, StageSearch
@@ -57,12 +58,14 @@ class Candidate:
     alike: bool
     """Whether all stages have as many replicas."""
     passes: int
+    experts: int = 1
+    """Replicas that share a layer's experts out."""
 
     @property
     def staging(self) -> Staging:
         """What is asked of the pipeline."""
         return Staging(
-            parallel=Axes(sp=self.by_positions),
+            parallel=Axes(sp=self.by_positions, ep=self.experts),
             stage_hw=self.stage_hw,
             cuts=self.cuts,
             micro_batch=self.micro_batch,
@@ -79,7 +82,8 @@ def candidates(
     """Pipelines by estimated time, the shortest first; ``array`` is the planned array.
 
     Stages have one kind each. Behind those are stages with all kinds, whose replicas take unlike
-    numbers of micro-batches; not with ZeRO, which shares weights out among alike replicas.
+    numbers of micro-batches; not with ZeRO, which shares weights out among alike replicas, as
+    expert parallelism does experts.
     ``recompute`` lists the recomputations to try (empty: that of ``execution``).
     Raises PlanError where two kinds have one name.
     """
@@ -92,11 +96,16 @@ def candidates(
     for how in recompute or (execution.recompute,):
         own = replace(execution, recompute=how)
         for size in _sizes(array, batch):
-            plain = StageCosts(network, array, own, size)
-            if min(search.least_s for search in _searches(plain, batch)) > NEAR * worth_s:
+            plain, *shared = (
+                StageCosts(network, array, own, size, experts=ways)
+                for ways in _ways_of_experts(network, array)
+            )
+            least_s = [one.least_s for each in (plain, *shared) for one in _searches(each, batch)]
+            if min(least_s) > NEAR * worth_s:
                 break  # smaller micro-batches take longer still
             with_tp = max(map(len, plain.widths)) > 1
-            for costs in (plain, plain.split_by_positions())[: 1 + with_tp]:
+            each = ((one, one.split_by_positions())[: 1 + with_tp] for one in (plain, *shared))
+            for costs in chain.from_iterable(each):
                 for search in _searches(costs, batch):
                     for seconds, stages in search.best(NEAR * worth_s):
                         wide = any(search.options[one.option].tp > 1 for one in stages)
@@ -132,11 +141,20 @@ def _sizes(array: Array, batch: int) -> list[int]:
     return sorted(sizes, reverse=True)
 
 
+def _ways_of_experts(network: Network, array: Array) -> list[int]:
+    """Ways to share experts out that are tried: one without any, and powers of two."""
+    graph = partition_graph(network)
+    if not any(node.routes for node in graph):
+        return [1]
+    number = gcd(*(node.groups for node in graph if experts(node)))
+    return [ways for ways in powers_to(min(number, max(array.group.leaves))) if not number % ways]
+
+
 def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
-    """One search; with ZeRO one for each width and number of replicas."""
+    """One search; with ZeRO or expert parallelism one for each width and number of replicas."""
     devices, many = costs.array.group.leaves, batch // costs.micro_batch
     options, tied = costs.options(many), bool(costs.cut.ties)
-    if costs.execution.update not in IN_PARTS:
+    if costs.execution.update not in IN_PARTS and costs.experts == 1:
         yield StageSearch(devices, costs.nodes, options, many, tied)
         return
     for alike in sorted({(one.tp, one.replicas) for one in options}):
@@ -159,6 +177,7 @@ def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: Stage
         costs.execution.recompute,
         alike,
         len(costs.cut.firsts) * search.micro_batches // (replicas[0] if alike else 1),
+        costs.experts,
     )
 
 

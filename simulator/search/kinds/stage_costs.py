@@ -24,13 +24,17 @@ from workloads import Cut, Network, partition_graph
 
 @dataclass(frozen=True, eq=False)
 class StageCosts:
-    """Stages of a network on an array, with micro-batches of ``micro_batch`` samples."""
+    """Stages of a network on an array, with micro-batches of ``micro_batch`` samples.
+
+    So many replicas share each layer's ``experts`` out (expert parallelism).
+    """
 
     network: Network
     array: Array
     execution: Execution
     micro_batch: int
     by_positions: bool = False
+    experts: int = 1
 
     def split_by_positions(self) -> StageCosts:
         """The same with sequence parallelism. Costs without tp are reused."""
@@ -70,6 +74,7 @@ class StageCosts:
             for kind, count in enumerate(self.array.group.leaves)
             for tp in self.widths[kind]
             for many in replicas_of(count // tp, micro_batches)
+            if not many % self.experts
         ]
 
     def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
@@ -122,7 +127,8 @@ class StageCosts:
     def _pieces(self, kind: int, tp: int) -> tuple[list[Piece], list[Piece]]:
         """Pieces alone, and what each adds to a stage."""
         if (kind, tp) not in self.known:
-            axes = Axes(dp=1, tp=tp, sp=self.by_positions and tp > 1)
+            sp, ways = self.by_positions and tp > 1, self.experts
+            axes = Axes(dp=ways, ep=ways, tp=tp, sp=sp)
             at, again = self.first(kind), self.execution.recompute
             self.known[kind, tp] = self._of.measured(axes, self.micro_batch, at, again)
         return self.known[kind, tp]

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -296,6 +297,26 @@ def test_what_fit_says_of_stages_is_what_they_are(tmp_path: Path) -> None:
         assert again.iteration_s == row["iteration_s"]
     text = str(fitted.tables()[-1])
     assert "No plan takes less than" in text
+
+
+def test_experts_are_shared_out_by_replicas_of_a_stage(tmp_path: Path) -> None:
+    """No two stages, of a kind each, are faster, however few of their replicas share experts."""
+    spec = Path(mixed(tmp_path, 4, h100_sxm=4, a100_80=4))
+    spec.write_text(spec.read_text().replace('precision = "fp16"', 'precision = "bf16"'))
+    network, array, execution = asked("mixtral-8x7b:layers=3:seq=256", str(spec))
+    names = [node.name for node in partition_graph(network)]
+    begins = [names[first] for first in pieces_of(network)[1:]]
+    tried = list[tuple[float, int]]()
+    for tp, cut, ways, size in product((1, 2), begins, (1, 2, 4), (1, 2)):
+        each = f"{tp}x{4 // tp}"
+        for hw in (f"h100-sxm:{each};a100-80:{each}", f"a100-80:{each};h100-sxm:{each}"):
+            axes = Axes(sp=tp > 1, ep=ways)
+            staging = Staging(parallel=axes, cuts=(cut,), micro_batch=size, stage_hw=hw)
+            with suppress(PlanError, OutOfMemoryError):
+                plan = planned_by_axes(network, array, 16, axes, staging)
+                tried.append((simulate(network, plan, array, execution).iteration_s, ways))
+    assert min(tried)[1] > 1
+    assert found_s(network, array, 16, execution) <= 1.03 * min(tried)[0]
 
 
 def test_stages_hold_what_their_pieces_hold(tmp_path: Path) -> None:
