@@ -304,19 +304,25 @@ def test_experts_are_shared_out_by_replicas_of_a_stage(tmp_path: Path) -> None:
     spec = Path(mixed(tmp_path, 4, h100_sxm=4, a100_80=4))
     spec.write_text(spec.read_text().replace('precision = "fp16"', 'precision = "bf16"'))
     network, array, execution = asked("mixtral-8x7b:layers=3:seq=256", str(spec))
+
+    def seconds(staging: Staging) -> float:
+        with suppress(PlanError, OutOfMemoryError):
+            axes = staging.parallel or Axes()
+            plan = planned_by_axes(network, array, 16, axes, staging)
+            return simulate(network, plan, array, execution).iteration_s
+        return math.inf
+
     names = [node.name for node in partition_graph(network)]
     begins = [names[first] for first in pieces_of(network)[1:]]
     tried = list[tuple[float, int]]()
     for tp, cut, ways, size in product((1, 2), begins, (1, 2, 4), (1, 2)):
-        each = f"{tp}x{4 // tp}"
+        each, axes = f"{tp}x{4 // tp}", Axes(sp=tp > 1, ep=ways)
         for hw in (f"h100-sxm:{each};a100-80:{each}", f"a100-80:{each};h100-sxm:{each}"):
-            axes = Axes(sp=tp > 1, ep=ways)
             staging = Staging(parallel=axes, cuts=(cut,), micro_batch=size, stage_hw=hw)
-            with suppress(PlanError, OutOfMemoryError):
-                plan = planned_by_axes(network, array, 16, axes, staging)
-                tried.append((simulate(network, plan, array, execution).iteration_s, ways))
+            tried.append((seconds(staging), ways))
+    found = candidates(network, array, 16, execution)
     assert min(tried)[1] > 1
-    assert found_s(network, array, 16, execution) <= 1.03 * min(tried)[0]
+    assert min(seconds(c.staging) for c in found if c.experts > 1) <= 1.03 * min(tried)[0]
 
 
 def test_stages_hold_what_their_pieces_hold(tmp_path: Path) -> None:
