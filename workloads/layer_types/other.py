@@ -54,11 +54,11 @@ forward a copy of the logits and the logarithms. pytorch/torchtitan until 2024: 
 then ``torch.nn.functional.cross_entropy``.
 """
 LOSS_IN_KERNELS = "vocab_parallel_cross_entropy"
-"""The same by Megatron: eight passes over float32 logits, each in place by a kernel of its own.
+"""The same by Megatron: five kernels, which read float32 logits five times and write them thrice.
 
-NVIDIA/Megatron-LM, core/tensor_parallel/cross_entropy.py, forward: the largest of a row (read),
-that subtracted (read and written), exponentials (read and written), their sum (read), and each
-divided by it (read and written).
+NVIDIA/Megatron-LM, core/tensor_parallel/cross_entropy.py, forward, in place: the largest of a row
+(read), that subtracted (read and written), exponentials (read and written), their sum (read), and
+each divided by it (read and written).
 """
 NORMS = frozenset({"layer_norm", "rms_norm"})
 """Operators with a vector of weights, whose kernels write narrow numbers, too."""
