@@ -235,20 +235,18 @@ def _axes(row: dict[str, Any]) -> str:
     """Axes as --parallel has them, or stages on kinds of devices."""
     if row["stage_hw"]:
         return "; ".join(row["stage_hw"].split(";"))
-    names = ("dp", "tp", "cp", "pp", "vp", "ep")
-    said = [f"{name}={row[name]}" for name in names if row[name] > 1] + ["sp"] * row["sp"]
-    return ",".join(said) or "dp=1"
+    return ",".join(_degrees(row, "dp", "tp", "cp", "pp", "vp", "ep")) or "dp=1"
 
 
-def _beside(row: dict[str, Any]) -> list[str]:
-    """The axes of stages on kinds of devices that these do not say."""
-    return [f"ep={row['ep']}"] * (row["ep"] > 1) + ["sp"] * row["sp"]
+def _degrees(row: dict[str, Any], *names: str) -> list[str]:
+    """The axes of these names, and sp, where they split anything."""
+    return [f"{name}={row[name]}" for name in names if row[name] > 1] + ["sp"] * row["sp"]
 
 
 def _options(row: dict[str, Any]) -> Iterator[str]:
     """What of a combination is not as usual, in words."""
     if row["stage_hw"]:
-        yield ", ".join([f"layers {row['stage_layers']}", *_beside(row)])
+        yield ", ".join([f"layers {row['stage_layers']}", *_degrees(row, "ep")])
     elif row["stage_layers"]:
         counts = row["stage_layers"].split(";")
         yield f"{counts[0]} layers first, {counts[-1]} last"
@@ -264,7 +262,8 @@ def _flags(row: dict[str, Any]) -> str:
     said = [f"--set {quote(row['size'])}"] if row["size"] else []
     if row["stage_hw"]:
         said.append("--planner axes")
-        said += [f"--parallel {','.join(_beside(row))}"] if _beside(row) else []
+        beside = ",".join(_degrees(row, "ep"))
+        said += [f"--parallel {beside}"] if beside else []
     else:
         said.append(f"--parallel {_axes(row)}")
     said.append(f"--micro-batch {row['micro_batch']}")

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hardware import Device, Group
-from hardware.array import cores_in
 
 
 def computing_j(device: Device, flops: float, hbm_bytes: float = 0.0) -> float:
@@ -41,7 +40,6 @@ def receiving_j(sides: Sequence[Group], received: Sequence[float]) -> float:
 def transfer_j_per_byte(group: Group) -> float:
     """Joules of a byte that each accelerator, or core, of a group receives, on average."""
     joules = 0.0
-    for device, count in group.kinds:
-        many = count * cores_in(device, group.unit) // cores_in(device, group.leaf)
+    for (device, _), many in zip(group.kinds, group.leaves, strict=True):
         joules += device.energy.transfer_j_per_byte * many if device.energy else 0.0
     return joules / group.size

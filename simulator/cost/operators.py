@@ -129,8 +129,8 @@ class Operator:
         """Whether it computes in the format of products, where that is narrower."""
         return bool(self.macs) and not (self.each_sample or self.attention or self.wide)
 
-    def is_view(self, activation_bytes: float) -> bool:
-        """Whether it is a cast to a format as wide as what it reads: nothing runs."""
+    def keeps_width(self, activation_bytes: float) -> bool:
+        """Whether it casts numbers to a format of their own width, for which nothing runs."""
         if not self.cast:
             return False
         read, written = (

@@ -157,7 +157,7 @@ def costs(operators: Sequence[Operator], shard: Shard, core: Core) -> list[Opera
     """
     if shard.empty:
         return []
-    operators = [one for one in operators if not one.is_view(core.bytes.activation)]
+    operators = [one for one in operators if not one.keeps_width(core.bytes.activation)]
     done = [
         one
         for operator in operators
@@ -278,6 +278,8 @@ def flops(operator: Operator, shard: Shard, unit: int = 0, heads: int = 0) -> fl
 
 def traffic(operator: Operator, shard: Shard, core: Core) -> float:
     """Bytes an operator reads from HBM and writes to it."""
+    if operator.keeps_width(core.bytes.activation):
+        return 0.0
     used, each = (*operator.reads, *operator.writes), core.bytes
     maps = sum(tensor.share * map_bytes(tensor, shard, core) for tensor in used)
     pair = operator.pair.bytes(each) + operator.row.bytes(each) * shard.rows

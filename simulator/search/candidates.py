@@ -36,8 +36,8 @@ def whole(array: Array) -> Iterator[tuple[Device, int]]:
 
 def leaves_of(group: Group, device: Device) -> int:
     """How many leaves of that kind a group has."""
-    kinds = tuple(kind for kind in group.kinds if kind[0] == device)
-    return replace(group, kinds=kinds).size if kinds else 0
+    each = zip(group.kinds, group.leaves, strict=True)
+    return sum(many for (one, _), many in each if one == device)
 
 
 def alone(array: Array, device: Device, size: int) -> Array | None:

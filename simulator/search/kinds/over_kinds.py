@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, product
+from itertools import product
 from math import gcd, inf
 
 from hardware import Array
@@ -58,14 +58,13 @@ class Candidate:
     alike: bool
     """Whether all stages have as many replicas."""
     passes: int
-    experts: int = 1
-    """Replicas that share a layer's experts out."""
+    ep: int = 1
 
     @property
     def staging(self) -> Staging:
         """What is asked of the pipeline."""
         return Staging(
-            parallel=Axes(sp=self.by_positions, ep=self.experts),
+            parallel=Axes(sp=self.by_positions, ep=self.ep),
             stage_hw=self.stage_hw,
             cuts=self.cuts,
             micro_batch=self.micro_batch,
@@ -82,8 +81,8 @@ def candidates(
     """Pipelines by estimated time, the shortest first; ``array`` is the planned array.
 
     Stages have one kind each. Behind those are stages with all kinds, whose replicas take unlike
-    numbers of micro-batches; not with ZeRO, which shares weights out among alike replicas, as
-    expert parallelism does experts.
+    numbers of micro-batches; not with ZeRO, nor with expert parallelism (``ep``), which share
+    weights out among alike replicas.
     ``recompute`` lists the recomputations to try (empty: that of ``execution``).
     Raises PlanError where two kinds have one name.
     """
@@ -93,25 +92,24 @@ def candidates(
     if len({device.name for device, _ in group.kinds}) < len(group.kinds):
         raise PlanError(f"stages=auto: two kinds of {array.name!r} have one name; give it another")
     found, mixed, worth_s = list[Candidate](), list[Candidate](), inf
+    degrees = _degrees(network, array)
     for how in recompute or (execution.recompute,):
         own = replace(execution, recompute=how)
         for size in _sizes(array, batch):
-            plain, *shared = (
-                StageCosts(network, array, own, size, experts=ways)
-                for ways in _ways_of_experts(network, array)
-            )
-            least_s = [one.least_s for each in (plain, *shared) for one in _searches(each, batch)]
-            if min(least_s) > NEAR * worth_s:
+            every = [StageCosts(network, array, own, size, ep=ep) for ep in degrees]
+            plain = every[0]
+            searches = [(costs, one) for costs in every for one in _searches(costs, batch)]
+            if min(search.least_s for _, search in searches) > NEAR * worth_s:
                 break  # smaller micro-batches take longer still
-            with_tp = max(map(len, plain.widths)) > 1
-            each = ((one, one.split_by_positions())[: 1 + with_tp] for one in (plain, *shared))
-            for costs in chain.from_iterable(each):
-                for search in _searches(costs, batch):
-                    for seconds, stages in search.best(NEAR * worth_s):
-                        wide = any(search.options[one.option].tp > 1 for one in stages)
-                        if wide or not costs.by_positions:
-                            worth_s = min(worth_s, seconds)
-                            found.append(_candidate(seconds, stages, search, costs))
+            if max(map(len, plain.widths)) > 1:
+                split = [costs.split_by_positions() for costs in every]
+                searches += [(costs, one) for costs in split for one in _searches(costs, batch)]
+            for costs, search in searches:
+                for seconds, stages in search.best(NEAR * worth_s):
+                    wide = any(search.options[one.option].tp > 1 for one in stages)
+                    if wide or not costs.by_positions:
+                        worth_s = min(worth_s, seconds)
+                        found.append(_candidate(seconds, stages, search, costs))
             if own.update not in IN_PARTS:
                 mixed += mixed_stages(plain, batch // size)
     found.sort(key=lambda one: one.seconds)
@@ -141,20 +139,20 @@ def _sizes(array: Array, batch: int) -> list[int]:
     return sorted(sizes, reverse=True)
 
 
-def _ways_of_experts(network: Network, array: Array) -> list[int]:
-    """Ways to share experts out that are tried: one without any, and powers of two."""
+def _degrees(network: Network, array: Array) -> list[int]:
+    """Degrees of expert parallelism to try: none, and powers of two."""
     graph = partition_graph(network)
     if not any(node.routes for node in graph):
         return [1]
     number = gcd(*(node.groups for node in graph if experts(node)))
-    return [ways for ways in powers_to(min(number, max(array.group.leaves))) if not number % ways]
+    return [ep for ep in powers_to(min(number, max(array.group.leaves))) if not number % ep]
 
 
 def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
     """One search; with ZeRO or expert parallelism one for each width and number of replicas."""
     devices, many = costs.array.group.leaves, batch // costs.micro_batch
     options, tied = costs.options(many), bool(costs.cut.ties)
-    if costs.execution.update not in IN_PARTS and costs.experts == 1:
+    if costs.execution.update not in IN_PARTS and costs.ep == 1:
         yield StageSearch(devices, costs.nodes, options, many, tied)
         return
     for alike in sorted({(one.tp, one.replicas) for one in options}):
@@ -177,7 +175,7 @@ def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: Stage
         costs.execution.recompute,
         alike,
         len(costs.cut.firsts) * search.micro_batches // (replicas[0] if alike else 1),
-        costs.experts,
+        costs.ep,
     )
 
 

@@ -26,7 +26,7 @@ from workloads import Cut, Network, partition_graph
 class StageCosts:
     """Stages of a network on an array, with micro-batches of ``micro_batch`` samples.
 
-    So many replicas share each layer's ``experts`` out (expert parallelism).
+    ``ep`` replicas of a stage share the experts of each layer (expert parallelism).
     """
 
     network: Network
@@ -34,7 +34,7 @@ class StageCosts:
     execution: Execution
     micro_batch: int
     by_positions: bool = False
-    experts: int = 1
+    ep: int = 1
 
     def split_by_positions(self) -> StageCosts:
         """The same with sequence parallelism. Costs without tp are reused."""
@@ -74,7 +74,7 @@ class StageCosts:
             for kind, count in enumerate(self.array.group.leaves)
             for tp in self.widths[kind]
             for many in replicas_of(count // tp, micro_batches)
-            if not many % self.experts
+            if not many % self.ep
         ]
 
     def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
@@ -127,8 +127,7 @@ class StageCosts:
     def _pieces(self, kind: int, tp: int) -> tuple[list[Piece], list[Piece]]:
         """Pieces alone, and what each adds to a stage."""
         if (kind, tp) not in self.known:
-            sp, ways = self.by_positions and tp > 1, self.experts
-            axes = Axes(dp=ways, ep=ways, tp=tp, sp=sp)
+            axes = Axes(dp=self.ep, ep=self.ep, tp=tp, sp=self.by_positions and tp > 1)
             at, again = self.first(kind), self.execution.recompute
             self.known[kind, tp] = self._of.measured(axes, self.micro_batch, at, again)
         return self.known[kind, tp]

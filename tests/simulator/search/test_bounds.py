@@ -139,6 +139,17 @@ def test_what_is_faster_than_other_products_does_not_undercut_the_bound(
     assert 0.9 * step.iteration_s < bound_s <= step.iteration_s
 
 
+def test_logits_that_are_float32_are_not_cast() -> None:
+    """Of a device that only moves, the bound is what a step with a loss moves, and no more."""
+    network = load_network("gpt3-125m:layers=1:hidden=64:heads=2:seq=256:compiled=no")
+    fast = ["roofline.overhead=0 s", "chip.peak_by_format.fp32=1e9 TFLOP/s", "count=1"]
+    array = load_array("dgx-a100", ["precision=fp32", *(f"devices.0.{one}" for one in fast)])
+    planned = DEPLOYED.planned(array)
+    step = simulate(network, PLANNERS["data_parallel"](network, planned, 8), array, DEPLOYED)
+    bound_s = work_bound_s(network, planned, 8, DEPLOYED)
+    assert 0.99 * step.iteration_s < bound_s <= step.iteration_s
+
+
 @pytest.mark.parametrize(
     "name",
     ["alexnet", *(pytest.param(n, marks=pytest.mark.slow) for n in ("vgg16", "resnet50"))],
