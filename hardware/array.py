@@ -46,7 +46,8 @@ class Stack:
     products are in fp4 ``hidden_tensor_fp4`` is hidden, and of all-reduces, which tensor
     parallelism has without sequence parallelism, ``hidden_all_reduce``. With ``sum_kernels``
     gradients of biases and norms are sums by kernels of their own, and with ``loss_kernels`` each
-    pass over a loss's logits has one.
+    pass over a loss's logits has one. With ``rendezvous`` stages of 1F1B that do not overlap send
+    and receive one after the other, and both ends of a send wait for it.
     None: what is usual.
     """
 
@@ -72,6 +73,7 @@ class Stack:
     hidden_tensor_fp4: Annotated[float, number(0, 1)] | None = None
     hidden_all_reduce: Annotated[float, number(0, 1)] | None = None
     loss_kernels: bool = False
+    rendezvous: bool = False
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

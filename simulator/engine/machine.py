@@ -166,11 +166,16 @@ class Machine:
         after: Sequence[Done] = (),
         communicator: int = 0,
         parties: int = 1,
+        *,
+        rendezvous: bool = False,
     ) -> Done:
-        """Send something once all ``parties`` have come, to who waits for ``arrival(key)``."""
+        """Send something once all ``parties`` have come, to who waits for ``arrival(key)``.
+
+        In a ``rendezvous`` it begins when somebody has come to ``receive(key)`` as well.
+        """
         sent = self.arrival(key)
         if not sent.opened:
-            sent.missing = parties
+            sent.missing += parties + rendezvous
             sent.open(operation, micro_batch, self.all_resources.links[communicator])
         elif not sent.missing:
             raise SimulationError(f"{key!r} is delivered twice")
@@ -185,7 +190,15 @@ class Machine:
         """The end of the delivery of ``key``, which may be sent later."""
         sent = self._deliveries.get(key)
         if sent is None:
-            sent = self._deliveries[key] = Meeting(self.env, self._log, None, 1)
+            sent = self._deliveries[key] = Meeting(self.env, self._log, None, 0)
+        return sent
+
+    def receive(self, worker: int, key: Hashable, after: Sequence[Done] = ()) -> Meeting:
+        """The end of a rendezvous, which a worker comes to; who comes first stands for all."""
+        sent = self.arrival(key)
+        if not sent.expected:
+            sent.expected = True
+            self._come(sent, worker, after)
         return sent
 
     def process(self, generator: Process, worker: int = 0) -> simpy.Process:
@@ -290,7 +303,8 @@ class Machine:
     def _come(self, meeting: Meeting, worker: int, after: Sequence[Done]) -> None:
         """Take part once ``after`` is over; what a core had done before counts as waited for."""
         previous = None if len(self._cores[worker]) > 1 else self._cores[worker][0].last
-        self._doing[worker] = meeting.operation
+        if meeting.opened:
+            self._doing[worker] = meeting.operation
         if beside := self._beside.get(worker):
             beside.given += 1
             meeting.callbacks.append(beside.ends)
@@ -303,7 +317,7 @@ class Machine:
     def _arrive(self, meeting: Meeting, worker: int, before: Sequence[Done]) -> None:
         meeting.came.append((worker, latest(before)))
         meeting.missing -= 1
-        if not meeting.missing:
+        if meeting.opened and not meeting.missing:
             self._begin(meeting)
 
     def _begin(self, meeting: Meeting) -> None:

@@ -297,6 +297,10 @@ class Sent(NamedTuple):
     communicator: int
 
 
+Sends = Literal["beside", "waited for", "rendezvous"]
+"""How a worker goes on while it sends to another stage."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RankProgram:
     """In which order a worker follows parts of its template, for which micro-batches.
@@ -304,8 +308,10 @@ class RankProgram:
     ``lines`` has those of each stage and part; ``rank`` and ``replica`` say whose it
     is. A line that sends, or receives, does so with one of several operations,
     where its operation has ``routes``: by micro-batch, modulo their number. Without
-    ``overlap`` every line waits for what the worker did before, its sends too where
-    they ``block``. A micro-batch is computed with its entry of ``versions`` of the weights, the
+    ``overlap`` every line waits for what the worker did before, its ``sends`` too unless they go
+    on "beside". In a "rendezvous" a send begins when its receiver is ready, and both wait until it
+    is over; a worker sends what a pass made before the next one, as it receives, one after the
+    other. A micro-batch is computed with its entry of ``versions`` of the weights, the
     number of updates before; a stage that computes forward again keeps its
     ``inputs`` (bytes) meanwhile.
     """
@@ -316,7 +322,7 @@ class RankProgram:
     rank: int = 0
     replica: int = 0
     overlap: bool = True
-    block: bool = False
+    sends: Sends = "beside"
     versions: Mapping[int, int] = field(default_factory=dict)
     inputs: Mapping[int, float] = field(default_factory=dict)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+import simpy
 
 from simulator.engine.blocks import Block, blocks_of
 from simulator.engine.machine import Machine, Process
@@ -18,6 +21,10 @@ from simulator.engine.operations import (
 )
 from simulator.engine.resources import Done
 from simulator.engine.timeline import Timeline
+
+Made = tuple[tuple[int, ...], Instruction, dict[int, Done]]
+"""Lines that send, of which pass, and what was done of its micro-batch."""
+Parted = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 class Follower:
@@ -43,6 +50,9 @@ class Follower:
         self._last: tuple[Done, ...] = ()
         self._blocks: dict[tuple[int, ...], list[tuple[tuple[int, ...], Block | None]]] = {}
         self._streams: dict[int, Done] = {}
+        self._made: Made = ((), Instruction(frozenset(), 0, 0), {})
+        """With rendezvous: what the pass before it made, which is sent before the next one."""
+        self._parted: dict[tuple[int, ...], Parted] = {}
         self._streamed = {
             i
             for (_, part), some in rank_program.lines.items()
@@ -54,21 +64,55 @@ class Follower:
         """All instructions, one after the other."""
         for instruction in self._itinerary.instructions:
             yield from self._act(instruction)
+        yield from self._follow(*self._made)
         for operation, event in self._given:
             yield from self._until(operation, [event])
 
     def _act(self, instruction: Instruction) -> Process:
         """Follow the lines of an instruction; behind a micro-batch's last one nothing is needed."""
         done = self._done[instruction.stage, instruction.micro_batch]
+        lines = self._of(instruction)
+        if self._itinerary.sends == "rendezvous":
+            lines = yield from self._exchange(lines, instruction, done)
         if instruction.again:
             inner = self._of(instruction._replace(parts=frozenset({Part.FORWARD}), again=False))
             yield from self._follow(
                 tuple(i for i in inner if not self._between(i)), instruction, done
             )
-        yield from self._follow(self._of(instruction), instruction, done)
+        yield from self._follow(lines, instruction, done)
         ends = Part.UPDATE if Part.SUMS in instruction.parts else Part.WEIGHTS
         if ends in instruction.parts or Part.UPDATE in instruction.parts:
             del self._done[instruction.stage, instruction.micro_batch]
+
+    def _exchange(
+        self, lines: tuple[int, ...], instruction: Instruction, done: dict[int, Done]
+    ) -> Generator[simpy.Event, Any, tuple[int, ...]]:
+        """Before a pass, send what the one before it made, and receive; returns its other lines.
+
+        In the order of microsoft/DeepSpeed, runtime/pipe/schedule.py (TrainSchedule): two
+        stages hand over activations first, then errors. So errors are sent behind what a
+        forward pass receives; all else goes before what is received.
+        """
+        if lines not in self._parted:
+            self._parted[lines] = self._in_parts(lines, instruction)
+        received, own, sent = self._parted[lines]
+        made, self._made = self._made, (sent, instruction, done)
+        taken = received, instruction, done
+        errors = Part.BACKWARD in made[1].parts
+        behind = errors and Part.FORWARD in instruction.parts
+        for some in (taken, made) if behind else (made, taken):
+            yield from self._follow(*some)
+        return own
+
+    def _in_parts(self, lines: tuple[int, ...], instruction: Instruction) -> Parted:
+        """What lines receive, what they do, and what is sent later: not before sums come."""
+        ends = [i for i in lines if self._template[i].operation.kind == SEND]
+        received = tuple(i for i in ends if not self._template[i].parties)
+        sent = tuple(i for i in ends if self._template[i].parties)
+        if Part.SUMS in instruction.parts:
+            sent = ()
+        own = {*lines} - {*received, *sent}
+        return received, tuple(i for i in lines if i in own), sent
 
     def _between(self, line: int) -> bool:
         """Whether a line sends something, receives it, or gathers what was received in parts."""
@@ -136,7 +180,8 @@ class Follower:
         if operation.kind == SEND:
             sent = self._routed(operation, micro_batch, communicator)
             done[line] = self._pass(sent, instruction, after, parties)
-            if parties and self._itinerary.block:
+            sends = self._itinerary.sends
+            if sends == "rendezvous" or (parties and sends == "waited for"):
                 self._last = (done[line],)
             return
         found: Done
@@ -185,13 +230,16 @@ class Follower:
         """Send, behind what was sent the same way before; or what is to be received."""
         operation, micro_batch = sent.operation, instruction.micro_batch
         key = operation, micro_batch
+        rendezvous = self._itinerary.sends == "rendezvous"
+        if not parties and rendezvous:
+            return self._machine.receive(self._worker, key, after)
         if not parties:
             return self._machine.arrival(key)
         if operation in self._sent:
             after = [*after, self._sent[operation]]
         worker, communicator = self._worker, sent.communicator
         done = self._machine.deliver(
-            worker, operation, key, micro_batch, after, communicator, parties
+            worker, operation, key, micro_batch, after, communicator, parties, rendezvous=rendezvous
         )
         self._sent[operation] = done
         return done

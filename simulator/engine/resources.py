@@ -287,7 +287,8 @@ class Meeting(Done):
     """An exchange: where its parties come together, and the event of its end.
 
     ``came`` has who came, in the order in which they did, until it is over: each party's
-    worker and what it had waited for.
+    worker and what it had waited for. A rendezvous is ``expected`` once a receiver has come; as
+    that may be before it is ``opened``, fewer than none may be ``missing`` until then.
     """
 
     operation: Operation
@@ -302,7 +303,7 @@ class Meeting(Done):
         self.name = name
         self.missing = parties
         self.came: list[tuple[int, Done | None]] = []
-        self.opened = False
+        self.opened = self.expected = False
 
     def open(self, operation: Operation, micro_batch: int, link: int) -> None:
         """Say what is exchanged, and on which link it is recorded."""

@@ -65,7 +65,8 @@ class Execution:
     alone), and ``staging`` the pipeline that is asked for (none: every device works on every
     layer); ``update`` says how plans update weights ("replicated", "sharded" or "auto"; "":
     as they are made). ``paces`` say how many times as long each place of a pipeline takes to
-    compute (none: none takes longer).
+    compute (none: none takes longer). Without overlap, stages of 1F1B that send in a
+    ``rendezvous`` wait for what they receive as for what they send, one after the other.
     """
 
     model: Model = "published"
@@ -82,6 +83,7 @@ class Execution:
     update_order: str = ""
     memory_reserve: float = 0.0
     paces: tuple[float, ...] = ()
+    rendezvous: bool = False
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""
@@ -156,4 +158,5 @@ def deployed(array: Array) -> Execution:
         early_stop=stack.early_stop,
         update_order="" if array.stack is None else stack.update_order,
         memory_reserve=stack.memory_reserve,
+        rendezvous=stack.rendezvous,
     )

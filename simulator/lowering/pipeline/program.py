@@ -25,6 +25,7 @@ from simulator.engine.operations import (
     Instruction,
     Program,
     RankProgram,
+    Sends,
     Worker,
     overflow,
 )
@@ -187,7 +188,7 @@ class _Writing:
                                 rank,
                                 replica,
                                 chunks[0].writer.rules.overlap,
-                                self._blocks(chunks[0].writer.rules),
+                                self._sends(chunks[0].writer.rules),
                                 versions,
                                 self._inputs(chunks, worker, trees),
                             ),
@@ -231,9 +232,15 @@ class _Writing:
             raise OutOfMemoryError(fault)
         return found
 
-    def _blocks(self, rules: Rules) -> bool:
-        """Whether cores wait for what they send: without overlap, on real wires."""
-        return not rules.overlap and self._execution.model == "deployed"
+    def _sends(self, rules: Rules) -> Sends:
+        """Cores wait for what they send without overlap, on real wires.
+
+        And for what they receive, in a rendezvous, between stages of as many replicas.
+        """
+        if rules.overlap or self._execution.model != "deployed":
+            return "beside"
+        alike = len(set(self._pipeline.rounds)) == 1 and self._schedule.name == "1f1b"
+        return "rendezvous" if self._execution.rendezvous and alike else "waited for"
 
 
 def check_updates(plan: Plan, pipeline: Pipeline, schedule: Schedule) -> None:

@@ -12,7 +12,8 @@ to the next one in c_s, n micro-batches take
     zero bubble   n (largest a) + sum of (a - 2 w) of the others and 2 c,
                   w = gradients of weights
 
-g is the time between two micro-batches where stage s has at most p - s in flight. Before that,
+Where devices wait for what they send, c_s is in f_s and in the next stage's b; in a rendezvous
+in those of who receives as well, but once in S_s. g is the time between two micro-batches where stage s has at most p - s in flight. Before that,
 stage 0 gathers the first weights that other devices updated. Behind it, each stage sums the
 gradients that its last backward pass does not hide, and updates its weights. Exchanges that are
 hidden make computing as much longer as ``contention`` of the device says.
@@ -275,10 +276,15 @@ class _Step:
             self._of.exchanges.handed_s(self._axes, k % self._axes.pp, samples * crossings[first])
             for k, first in enumerate(self._cuts[1:-1])
         ]
-        if not self._of.execution.overlap:  # devices wait for what they send
+        if not self._of.execution.overlap:
+            both = self._of.execution.rendezvous and self._layout.usual_schedule == "1f1b"
             for k, each_s in enumerate(sent_s):
                 forward_s[k] += each_s
                 backward_s[k + 1] += each_s
+                if both:
+                    forward_s[k + 1] += each_s
+                    backward_s[k] += each_s
+            sent_s = [-each_s if both else 0.0 for each_s in sent_s]
         sent_s.append(0.0)
         path_s = self._passed_s(forward_s, backward_s, sent_s)
         early_s = [0.0, *accumulate(map(sum, zip(backward_s, sent_s, strict=True)))]

@@ -10,7 +10,7 @@ from hardware import Device
 from planners import Pipeline, Place, Stage
 from planners.order import Kind, Phase
 from simulator import Communicator, Operation, Program, Task, Worker
-from simulator.engine.operations import Part, RankProgram, Sent
+from simulator.engine.operations import Part, RankProgram, Sends, Sent
 from simulator.lowering.schedules.instructions import check, instructions
 from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.versions import versions_of
@@ -54,7 +54,11 @@ def pipeline_of(
 
 
 def program(
-    pipeline: Pipeline, times: Sequence[Times], sends: Sequence[int], batches: int = 1
+    pipeline: Pipeline,
+    times: Sequence[Times],
+    sends: Sequence[int],
+    batches: int = 1,
+    how: Sends = "beside",
 ) -> Program:
     """``sends`` are picoseconds between neighbouring stages, in either direction."""
     schedule = schedule_of(pipeline.schedule)
@@ -88,7 +92,7 @@ def program(
             versions = versions_of(schedule, pipeline, mine, first)
             if rank == 0:
                 first |= versions
-            route = RankProgram(mine, lines, routes, rank, replica, False, False, versions)
+            route = RankProgram(mine, lines, routes, rank, replica, False, how, versions)
             workers.append(
                 Worker(CORE, tuple(tasks), (), 1, len(workers), "core", rank_program=route)
             )

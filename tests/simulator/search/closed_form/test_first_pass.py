@@ -102,10 +102,11 @@ def test_two_thousand_random_plans_beside_the_engine() -> None:
     assert memory <= 0.15
 
 
-def by_hand(layout: Layout) -> Estimate:
+def by_hand(layout: Layout, **how: bool) -> Estimate:
     """Equal blocks of 2 s forward and 4 s backward (1 s of it gradients), without exchanges."""
     of = asked(*SMALL[0])
     first = passing(of)
+    first.execution = replace(first.execution, **how)  # type: ignore[arg-type]
     table = first.table(layout.axes, layout.micro_batch, "none")
     table.added[:] = 0.0
     table.alone[:] = 0.0
@@ -133,6 +134,16 @@ def test_bubbles_by_hand(axes: Axes, schedule: str, seconds: float) -> None:
     """32 samples: 8 micro-batches of one sample in each of 4 ways."""
     found = by_hand(Layout(axes, 1, schedule=schedule)).seconds
     assert found == pytest.approx(seconds, abs=0.002)  # the tied weights' gradients are sent
+
+
+@pytest.mark.parametrize(("rendezvous", "cycle_s"), [(False, 12.5), (True, 13.0)])
+def test_stages_that_wait_for_sends_by_hand(rendezvous: bool, cycle_s: float) -> None:
+    """A stage between two others sends twice, and receives twice, in 12 s of computing.
+
+    The way of a micro-batch, 48 s and six sends, is the same.
+    """
+    found = by_hand(Layout(Axes(dp=4, pp=4), 1), overlap=False, rendezvous=rendezvous).seconds
+    assert found == pytest.approx(49.5 + 7 * cycle_s, abs=0.002)
 
 
 def test_what_has_no_formula_is_told() -> None:
