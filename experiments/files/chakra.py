@@ -187,14 +187,19 @@ class Recorder:
         micro_batch: int,
         after: Sequence[Done],
         *__: object,
+        **___: object,
     ) -> _Over:
         """A send to each rank that this one has to serve."""
         return self._between(operation, SEND, micro_batch, after, key)
 
     def arrival(self, key: tuple[Operation, int]) -> _Over:
         """A receive from each rank that serves this one."""
+        return self.receive(0, key, ())
+
+    def receive(self, _: int, key: tuple[Operation, int], after: Sequence[Done]) -> _Over:
+        """The same in a rendezvous, behind what the rank did before."""
         if key not in self._arrivals:
-            self._arrivals[key] = self._between(key[0], RECEIVE, key[1], (), key)
+            self._arrivals[key] = self._between(key[0], RECEIVE, key[1], after, key)
         return self._arrivals[key]
 
     def _between(

@@ -76,9 +76,10 @@ def critical_path(timeline: Timeline) -> list[Segment]:
     """
     found: list[Segment] = []
     _, operation, _, starts, ends, causes = timeline.columns
-    last = _last_comers(timeline)
+    last, owners = _last_comers(timeline), workers_of_rows(timeline).tolist()
     row, worker = _end(timeline)
     while row != NO_ROW:
+        worker = worker if owners[row] < 0 else owners[row]
         if ends[row] > starts[row]:
             core = timeline.all_resources.workers[worker].cores[0]
             found.append(Segment(timeline.operations[operation[row]], core, starts[row], ends[row]))

@@ -69,11 +69,12 @@ def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
     operations, free = timeline.operations, 0
     joined: list[int] = mine.joined.tolist()
     waited_for = dict(zip(joined, mine.waited_for.tolist(), strict=True))
+    waits_for_sends = worker.rank_program is not None and worker.rank_program.sends != "beside"
     under_way = merged(
         [
             (starts[row], ends[row])
             for row in joined
-            if operations[operation[row]].kind != Kind.SEND  # nobody waits for his own
+            if operations[operation[row]].kind != Kind.SEND or waits_for_sends
         ]
     )
     step = CoreStep(worker, [], [])
@@ -81,17 +82,17 @@ def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
     def wait(row: int) -> None:
         """From ``free`` to the end of a record, by the exchanges that this was waited for.
 
-        Of what others send nobody knows here what they waited for before.
+        Of what others send nobody knows here what they waited for before, unless it was an
+        exchange of this worker's.
         """
         while row != NO_ROW and ends[row] > free:
-            exchange, before = operations[operation[row]], NO_ROW
-            if row not in waited_for:
-                low = free
-                exposed = ends[row] - max(starts[row], free)
-            else:
-                before = waited_for[row]
-                low = free if before == NO_ROW else max(free, ends[before])
+            exchange, cause = operations[operation[row]], causes[row]
+            before = waited_for.get(row, cause if cause in waited_for else NO_ROW)
+            low = free if before == NO_ROW else max(free, ends[before])
+            if row in waited_for:
                 exposed = _overlap(under_way, (low, ends[row]))
+            else:
+                exposed = ends[row] - max(starts[row], low)
             waiting = ends[row] - low - exposed
             step.waits.append(Wait(exchange, exposed, waiting))
             row = before

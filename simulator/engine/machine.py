@@ -196,9 +196,18 @@ class Machine:
     def receive(self, worker: int, key: Hashable, after: Sequence[Done] = ()) -> Meeting:
         """The end of a rendezvous, which a worker comes to; who comes first stands for all."""
         sent = self.arrival(key)
-        if not sent.expected:
-            sent.expected = True
-            self._come(sent, worker, after)
+        if sent.expected:
+            return sent
+        sent.expected, before = True, self._before(worker, after)
+
+        def ready() -> None:
+            sent.taken_after = latest(before)
+            self._one_less(sent)
+
+        if waiting := pending(after):
+            once(waiting, ready)
+        else:
+            ready()
         return sent
 
     def process(self, generator: Process, worker: int = 0) -> simpy.Process:
@@ -301,21 +310,27 @@ class Machine:
         )
 
     def _come(self, meeting: Meeting, worker: int, after: Sequence[Done]) -> None:
-        """Take part once ``after`` is over; what a core had done before counts as waited for."""
-        previous = None if len(self._cores[worker]) > 1 else self._cores[worker][0].last
-        if meeting.opened:
-            self._doing[worker] = meeting.operation
+        """Take part once ``after`` is over."""
+        self._doing[worker] = meeting.operation
         if beside := self._beside.get(worker):
             beside.given += 1
             meeting.callbacks.append(beside.ends)
-        before = after if previous is None or previous.callbacks is not None else (*after, previous)
+        before = self._before(worker, after)
         if waiting := pending(after):
             once(waiting, lambda: self._arrive(meeting, worker, before))
         else:
             self._arrive(meeting, worker, before)
 
+    def _before(self, worker: int, after: Sequence[Done]) -> Sequence[Done]:
+        """What a worker has waited for: ``after``, and what its core had done before."""
+        previous = None if len(self._cores[worker]) > 1 else self._cores[worker][0].last
+        return after if previous is None or previous.callbacks is not None else (*after, previous)
+
     def _arrive(self, meeting: Meeting, worker: int, before: Sequence[Done]) -> None:
         meeting.came.append((worker, latest(before)))
+        self._one_less(meeting)
+
+    def _one_less(self, meeting: Meeting) -> None:
         meeting.missing -= 1
         if meeting.opened and not meeting.missing:
             self._begin(meeting)

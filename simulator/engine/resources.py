@@ -287,8 +287,9 @@ class Meeting(Done):
     """An exchange: where its parties come together, and the event of its end.
 
     ``came`` has who came, in the order in which they did, until it is over: each party's
-    worker and what it had waited for. A rendezvous is ``expected`` once a receiver has come; as
-    that may be before it is ``opened``, fewer than none may be ``missing`` until then.
+    worker and what it had waited for. A rendezvous is ``expected`` once a receiver has come,
+    ``taken_after`` what that had waited for; as that may be before it is ``opened``, fewer than
+    none may be ``missing`` until then.
     """
 
     operation: Operation
@@ -304,6 +305,7 @@ class Meeting(Done):
         self.missing = parties
         self.came: list[tuple[int, Done | None]] = []
         self.opened = self.expected = False
+        self.taken_after: Done | None = None
 
     def open(self, operation: Operation, micro_batch: int, link: int) -> None:
         """Say what is exchanged, and on which link it is recorded."""
@@ -312,9 +314,8 @@ class Meeting(Done):
 
     def _over(self, _: simpy.Event) -> None:
         """Its record, and who took part in it after what."""
-        log = self._log
-        last: Done | None = None
-        first_worker = -1
+        log, last = self._log, self.taken_after
+        first_worker = 1 << 62  # who receives is behind all others
         for worker, waited in self.came:
             # who came last decided when it began; of those at once, the first worker
             if waited is not None and (
@@ -326,4 +327,4 @@ class Meeting(Done):
         link, operation, micro_batch = self.link, self.operation, self.micro_batch
         self.number = log.note(link, operation, micro_batch, self.start_ps, self.end_ps, last)
         log.met.extend([self.number] * len(self.came))
-        self.came = []  # what they waited for is forgotten, as a core's is
+        self.came, self.taken_after = [], None  # it is forgotten, as what a core waited for

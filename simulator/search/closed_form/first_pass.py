@@ -13,10 +13,10 @@ to the next one in c_s, n micro-batches take
                   w = gradients of weights
 
 Where devices wait for what they send, c_s is in f_s and in the next stage's b; in a rendezvous
-in those of who receives as well, but once in S_s. g is the time between two micro-batches where stage s has at most p - s in flight. Before that,
-stage 0 gathers the first weights that other devices updated. Behind it, each stage sums the
-gradients that its last backward pass does not hide, and updates its weights. Exchanges that are
-hidden make computing as much longer as ``contention`` of the device says.
+in those of who receives as well, but once in S_s. g is the time between two micro-batches where
+stage s has at most p - s in flight. Before that, stage 0 gathers the first weights that other
+devices updated. Behind it, each stage sums the gradients that its last backward pass does not
+hide, and updates its weights. Exchanges that are hidden make computing as much longer as ``contention`` of the device says.
 
 What is left out: links that several exchanges use at once, and the order of unlike stages at a
 place.

@@ -166,6 +166,25 @@ def test_a_delivery_is_there_for_whoever_comes_before_or_after() -> None:
     assert [causes(timeline)[i] for i in uses] == ["send", "busy"]
 
 
+@pytest.mark.parametrize(
+    ("ready", "starts", "cause"), [(4, 10, "make"), (30, 30, "busy"), (10, 10, "make")]
+)
+def test_a_rendezvous_begins_when_its_first_receiver_is_there(
+    ready: int, starts: int, cause: str
+) -> None:
+    machine = Machine(cores(3))
+    machine.receive(1, "w", [machine.compute(1, compute("busy", ready))])
+    made = [machine.compute(0, compute("make", 10))]
+    machine.deliver(0, exchange("send", 4), "w", after=made, rendezvous=True)
+    machine.receive(2, "w", [machine.compute(2, compute("late", 50))])
+    timeline = machine.run()
+    (sent,) = (i for i, record in enumerate(timeline) if record.layer == "send")
+    columns = timeline.columns
+    assert (columns.start[sent], columns.end[sent]) == (starts, starts + 4)
+    assert causes(timeline)[sent] == cause
+    assert list(timeline.joins[0]) == [0]  # those who send
+
+
 def test_a_worker_out_of_step_takes_longer_in_some_turns() -> None:
     program = cores(1, pace=lambda micro_batch: 2.5 if micro_batch == 1 else 1.0)
     machine = Machine(program)

@@ -21,6 +21,7 @@ from hardware.topology import Topology
 from planners import planned_in_stages
 from planners.pipeline.staging import Staging, places_of
 from simulator import simulate
+from simulator.analysis.stages import stage_uses
 from simulator.engine.operations import Sends
 from simulator.engine.replay import run
 from simulator.lowering.execution import deployed
@@ -115,6 +116,18 @@ def test_a_micro_batch_waits_for_so_many_sends(stages: int, alone: int, both: in
             for n in (40, 60)
         )
         assert many.makespan_ps - few.makespan_ps == 20 * (60 + 3 * each)
+
+
+def test_time_at_both_ends_of_sends_is_exposed() -> None:
+    """A stage in the middle sends 40 times each way, and receives as often; the ends one way."""
+    times, micro_batches = [Times(20, 20, 20)] * 5, 40
+    pipeline = pipeline_of("1f1b", 5, micro_batches, [1] * 5)
+    found = [
+        use.receiving
+        for use in stage_uses(run(program(pipeline, times, [3] * 4, how="rendezvous")))
+    ]
+    wanted = [2 * 3 * micro_batches, *[4 * 3 * micro_batches] * 3, 2 * 3 * micro_batches]
+    assert found == pytest.approx(wanted, rel=0.03)  # what a stage waits for at first is none
 
 
 @pytest.mark.parametrize("seed", range(6))
