@@ -186,6 +186,8 @@ def test_files_run_to_their_end_and_compute_what_the_step_does(
         assert kinds[COLLECTIVE] == len(done) - len(computed) - sends
         flops = sum(node["num_ops"] for node in nodes if node["type"] == COMPUTE)
         assert flops == pytest.approx(sum(one.flops for one in computed), rel=1e-6)
+    taken = [node for nodes in ranks for node in nodes if node["type"] == RECEIVE]
+    assert any(node["deps"] for node in taken) == (name == "in turn")
     took = run(ranks, groups) / 1e6
     assert took < 1.05 * step.iteration_s
     computed_s = max(sum(node["micros"] for node in nodes) for nodes in ranks) / 1e6

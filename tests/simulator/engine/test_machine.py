@@ -8,6 +8,7 @@ import simpy
 from hardware import load_array
 from planners import load_planner
 from simulator import DEPLOYED, DeadlockError, Execution, Machine, run, shares, simulate
+from simulator.analysis.critical_path import critical_path
 from simulator.engine.machine import Process
 from simulator.engine.records import NO_ROW
 from tests.simulator.engine.programs import (
@@ -183,6 +184,18 @@ def test_a_rendezvous_begins_when_its_first_receiver_is_there(
     assert (columns.start[sent], columns.end[sent]) == (starts, starts + 4)
     assert causes(timeline)[sent] == cause
     assert list(timeline.joins[0]) == [0]  # those who send
+
+
+def test_the_critical_path_goes_over_to_who_receives_last() -> None:
+    machine = Machine(cores(2))
+    machine.receive(1, "w", [machine.compute(1, compute("busy", 30))])
+    sent = machine.deliver(0, exchange("send", 4), "w", rendezvous=True)
+    machine.compute(0, compute("next", 5), after=[sent])
+    timeline = machine.run()
+    path = [(one.operation.layer, one.core) for one in critical_path(timeline)]
+    mine, its = (worker.cores[0] for worker in timeline.all_resources.workers)
+    assert path[0] == ("busy", its)
+    assert path[-1] == ("next", mine)
 
 
 def test_a_worker_out_of_step_takes_longer_in_some_turns() -> None:
