@@ -144,3 +144,17 @@ def test_a_device_has_the_efficiencies_of_the_one_that_it_extends(tmp_path: Path
         assert roofline("more.toml", stack) == roofline("h100-sxm", stack)
     theirs = roofline("more.toml", "own.toml")
     assert (theirs.matrix_efficiency, theirs.overhead_s) == (0.25, 3e-6)
+
+
+@pytest.mark.parametrize(
+    ("card", "fp16", "fp32"), [("t4", 0.645, 0.34), ("rtx-4090", 1.0, 0.66), ("l40s", 0.74, 0.51)]
+)
+def test_cards_reach_less_of_their_peak_in_fp32(
+    write: Write, card: str, fp16: float, fp32: float
+) -> None:
+    """Plain PyTorch's stack has their share in fp32; the card's own is of its matrix units."""
+    text = f'kind = "array"\nexecution = "deployed"\n[[devices]]\ndevice = "{card}"\ncount = 1\n'
+    file = write(text, "one.toml")
+    for precision, share in (("fp16", fp16), ("fp32", fp32)):
+        array = load_array(file, [f"precision={precision}", "stack=pytorch-2026"])
+        assert array.group.kinds[0][0].roofline.matrix_efficiency == share

@@ -153,8 +153,11 @@ CASES: dict[str, dict[str, Any]] = {
     "two stages a place": {"parallel": "pp=2,vp=2,dp=4", "micro_batch": 1},
     "cut backward": {"parallel": "pp=4,tp=2", "micro_batch": 2, "schedule": "zero-bubble"},
     "in turn": {
-        "parallel": "pp=4,tp=2", "micro_batch": 2,
-        "stack": "deepspeed-2022", "precision": "fp16", "optimizer": "adam",
+        "parallel": "pp=4,tp=2",
+        "micro_batch": 2,
+        "stack": "deepspeed-2022",
+        "precision": "fp16",
+        "optimizer": "adam",
     },
     "unlike stages": {"array": "mixed-v100-t4", "stage_hw": "v100:1x4;t4:2x2", "micro_batch": 1},
     "recomputed": {"parallel": "pp=2,tp=4", "micro_batch": 4, "recompute": "stages:all"},
