@@ -23,6 +23,8 @@ Model = Literal["published", "deployed"]
 Attention = Literal["fused", "unfused", "eager"]
 Dispatcher = Literal["alltoall", "once"]
 """How tokens go to experts: a copy to each, or one to each rank (or domain) that has any."""
+Sends = Literal["beside", "waited for", "rendezvous"]
+"""How stages of a pipeline send (``Stack``)."""
 FP4_BYTES = 0.5
 """Of a number that products in fp4 read (``hardware.schema.NARROW``)."""
 
@@ -46,8 +48,9 @@ class Stack:
     products are in fp4 ``hidden_tensor_fp4`` is hidden, and of all-reduces, which tensor
     parallelism has without sequence parallelism, ``hidden_all_reduce``. With ``sum_kernels``
     gradients of biases and norms are sums by kernels of their own, and with ``loss_kernels`` each
-    pass over a loss's logits has one. With ``rendezvous`` stages of 1F1B that do not overlap send
-    and receive one after the other, and both ends of a send wait for it.
+    pass over a loss's logits has one. Stages of 1F1B compute "beside" their ``sends``, or these are
+    "waited for"; in a "rendezvous", where nothing overlaps, they send and receive one after the
+    other, and both ends of a send wait for it.
     None: what is usual.
     """
 
@@ -73,7 +76,7 @@ class Stack:
     hidden_tensor_fp4: Annotated[float, number(0, 1)] | None = None
     hidden_all_reduce: Annotated[float, number(0, 1)] | None = None
     loss_kernels: bool = False
-    rendezvous: bool = False
+    sends: Sends | None = None
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

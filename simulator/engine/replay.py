@@ -48,6 +48,8 @@ class Follower:
         self._done: dict[tuple[int, int], dict[int, Done]] = defaultdict(dict)
         self._sent: dict[Operation, Done] = {}
         self._last: tuple[Done, ...] = ()
+        self._awaited: tuple[Done, ...] = ()
+        """A send that computations come behind, where exchanges overlap."""
         self._blocks: dict[tuple[int, ...], list[tuple[tuple[int, ...], Block | None]]] = {}
         self._streams: dict[int, Done] = {}
         self._made: Made = ((), Instruction(frozenset(), 0, 0), {})
@@ -168,6 +170,8 @@ class Follower:
     def _after(self, line: int, done: Mapping[int, Done]) -> list[Done]:
         """What a line comes behind: without overlap what it did last, of any micro-batch, too."""
         after = [done[i] for i in self._template[line].needs if i in done]
+        if self._itinerary.overlap and self._template[line].computes:
+            after += [one for one in self._awaited if one not in after]
         if not self._itinerary.overlap:
             after = [*self._last, *(e for e in after if e not in self._last)]
         return after
@@ -182,7 +186,7 @@ class Follower:
             done[line] = self._pass(sent, instruction, after, parties)
             sends = self._itinerary.sends
             if sends == "rendezvous" or (parties and sends == "waited for"):
-                self._last = (done[line],)
+                self._last = self._awaited = (done[line],)
             return
         found: Done
         if parties:

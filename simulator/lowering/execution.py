@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from hardware import Array, Model, Stack, by_core, format_quantity
 from planners import Staging
+from simulator.engine.operations import Sends
 
 PUBLISHED_IGNORES = {
     "hbm": "the published model has no memory: HBM values are not used",
@@ -65,8 +66,9 @@ class Execution:
     alone), and ``staging`` the pipeline that is asked for (none: every device works on every
     layer); ``update`` says how plans update weights ("replicated", "sharded" or "auto"; "":
     as they are made). ``paces`` say how many times as long each place of a pipeline takes to
-    compute (none: none takes longer). Without overlap, stages of 1F1B that send in a
-    ``rendezvous`` wait for what they receive as for what they send, one after the other.
+    compute (none: none takes longer). Stages of 1F1B go on "beside" their ``sends``, or these are
+    "waited for", or go in a "rendezvous" (``simulator.engine.operations.RankProgram``); "": as
+    without a stack.
     """
 
     model: Model = "published"
@@ -83,7 +85,7 @@ class Execution:
     update_order: str = ""
     memory_reserve: float = 0.0
     paces: tuple[float, ...] = ()
-    rendezvous: bool = False
+    sends: Sends | Literal[""] = ""
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""
@@ -118,6 +120,19 @@ class Execution:
         """Bytes of a bucket of gradients: as asked for, else as a plan has it, else the usual."""
         found = planned if self.bucket_bytes is None else self.bucket_bytes
         return BUCKET_BYTES if found is None else found
+
+    def stage_sends(self, schedule: str, virtual: int = 1, *, alike: bool = True) -> Sends:
+        """How stages send under a schedule, with so many at each place.
+
+        Whoever does not overlap waits for what it sends, and stages that are ``alike`` can meet in
+        a rendezvous. A stack's own way is that of 1F1B: interleaved stages send beside it.
+        """
+        if self.model != "deployed":
+            return "beside"
+        own = self.sends if schedule == "1f1b" and virtual == 1 else ""
+        if self.overlap:
+            return "waited for" if own == "waited for" else "beside"
+        return "rendezvous" if own == "rendezvous" and alike else "waited for"
 
     @property
     def computing(self) -> ComputingOptions:
@@ -158,5 +173,5 @@ def deployed(array: Array) -> Execution:
         early_stop=stack.early_stop,
         update_order="" if array.stack is None else stack.update_order,
         memory_reserve=stack.memory_reserve,
-        rendezvous=stack.rendezvous,
+        sends=stack.sends or "",
     )

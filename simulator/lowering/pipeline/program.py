@@ -25,7 +25,6 @@ from simulator.engine.operations import (
     Instruction,
     Program,
     RankProgram,
-    Sends,
     Worker,
     overflow,
 )
@@ -159,6 +158,10 @@ class _Writing:
         workers: list[Worker] = []
         communicators, hbms = list(self._joints.communicators), list[float]()
         ranks = len(self._pipeline.places)
+        alike = len(set(self._pipeline.rounds)) == 1
+        sends = self._execution.stage_sends(
+            self._schedule.name, self._pipeline.virtual, alike=alike
+        )
         for rank in range(ranks):
             for replica in range(self._pipeline.places[rank].replicas):
                 chunks = [some[replica] for some in self._chunks[rank::ranks]]
@@ -188,7 +191,7 @@ class _Writing:
                                 rank,
                                 replica,
                                 chunks[0].writer.rules.overlap,
-                                self._sends(chunks[0].writer.rules),
+                                sends,
                                 versions,
                                 self._inputs(chunks, worker, trees),
                             ),
@@ -231,16 +234,6 @@ class _Writing:
         if fault and self._execution.strict_memory:
             raise OutOfMemoryError(fault)
         return found
-
-    def _sends(self, rules: Rules) -> Sends:
-        """Cores wait for what they send without overlap, on real wires.
-
-        And for what they receive, in a rendezvous, between stages of as many replicas.
-        """
-        if rules.overlap or self._execution.model != "deployed":
-            return "beside"
-        alike = len(set(self._pipeline.rounds)) == 1 and self._schedule.name == "1f1b"
-        return "rendezvous" if self._execution.rendezvous and alike else "waited for"
 
 
 def check_updates(plan: Plan, pipeline: Pipeline, schedule: Schedule) -> None:

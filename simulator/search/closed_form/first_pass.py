@@ -12,11 +12,12 @@ to the next one in c_s, n micro-batches take
     zero bubble   n (largest a) + sum of (a - 2 w) of the others and 2 c,
                   w = gradients of weights
 
-Where devices wait for what they send, c_s is in f_s and in the next stage's b; in a rendezvous
-in those of who receives as well, but once in S_s. g is the time between two micro-batches where
-stage s has at most p - s in flight. Before that, stage 0 gathers the first weights that other
-devices updated. Behind it, each stage sums the gradients that its last backward pass does not
-hide, and updates its weights. Exchanges that are hidden make computing as much longer as ``contention`` of the device says.
+Where devices wait for what they send, c_s is in f_s and in the next stage's b; in a rendezvous in
+those of who receives as well, but once in S_s. g is the time between two micro-batches where stage
+s has at most p - s in flight. Before that, stage 0 gathers the first weights that other devices
+updated. Behind it, each stage sums the gradients that its last backward pass does not hide, and
+updates its weights. Exchanges that are hidden make computing as much longer as ``contention`` of
+the device says.
 
 What is left out: links that several exchanges use at once, and the order of unlike stages at a
 place.
@@ -276,8 +277,9 @@ class _Step:
             self._of.exchanges.handed_s(self._axes, k % self._axes.pp, samples * crossings[first])
             for k, first in enumerate(self._cuts[1:-1])
         ]
-        if not self._of.execution.overlap:
-            both = self._of.execution.rendezvous and self._layout.usual_schedule == "1f1b"
+        sends = self._of.execution.stage_sends(self._layout.usual_schedule, self._axes.vp)
+        if sends != "beside":
+            both = sends == "rendezvous"
             for k, each_s in enumerate(sent_s):
                 forward_s[k] += each_s
                 backward_s[k + 1] += each_s

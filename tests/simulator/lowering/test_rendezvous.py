@@ -140,7 +140,7 @@ def test_networks_on_wires_of_a_stack_that_sends_so(seed: int) -> None:
     array = Array(
         *("cores", "", Group(((device(port), ranks),))),
         topology=Topology("fully_connected"),
-        stack=Stack("in turn", overlap=False, rendezvous=True),
+        stack=Stack("in turn", overlap=False, sends="rendezvous"),
     )
     execution = deployed(array)
     planned = execution.planned(array)
@@ -168,7 +168,7 @@ def test_only_1f1b_of_a_stack_that_does_so_sends_in_turn() -> None:
     array = load_array("v100-cluster", ["nodes=1", "precision=fp16", "stack=deepspeed-2022"])
     network = chain(Random(0), 8)  # noqa: S311 (the same every time)
     assert array.stack is not None
-    other = replace(array, stack=replace(array.stack, rendezvous=False))
+    other = replace(array, stack=replace(array.stack, sends=None))
 
     def step_ps(on: Array, schedule: str) -> int:
         execution = deployed(on)
@@ -182,3 +182,27 @@ def test_only_1f1b_of_a_stack_that_does_so_sends_in_turn() -> None:
 
     assert step_ps(array, "1f1b") > step_ps(other, "1f1b")
     assert step_ps(array, "gpipe") == step_ps(other, "gpipe")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stages_that_wait_for_sends_take_as_long_where_gradients_overlap(seed: int) -> None:
+    """On one replica nothing else is exchanged: as with no overlap at all, whose times are known."""
+    rng = Random(200 + seed)  # noqa: S311 (the same every time)
+    ranks, micro, layers = rng.randint(2, 5), rng.randint(1, 6), 6
+    network, rows, port = chain(rng, layers), rng.randint(1, 40), rng.randint(10**7, 10**9)
+    group, full = Group(((device(port), ranks),)), Topology("fully_connected")
+    waiting = Stack("one", overlap=True, sends="waited for")
+    firsts = [0, *sorted(rng.sample(range(1, layers), ranks - 1))]
+
+    def took(stack: Stack | None, **how: bool) -> int:
+        array = Array("cores", "", group, topology=full, stack=stack)
+        execution = replace(deployed(array), **how)
+        planned = execution.planned(array)
+        plan = planned_in_stages(
+            *("data_parallel", network, planned, rows * micro, Staging(ranks, micro), firsts),
+            places_of(planned, ranks),
+        )
+        return simulate(network, plan, array, execution).makespan_ps
+
+    assert took(waiting) == took(None, overlap=False)
+    assert took(waiting) > took(None) or micro == 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from experiments.studies.fits.fit import run_choice
 from hardware import load_array
 from planners import Axes, PlanError
 from simulator import deployed
+from simulator.engine.operations import Sends
 from simulator.search.closed_form.first_pass import Estimate, FirstPass, Layout
 from simulator.search.closed_form.ranking import Ranking
 from workloads import load_network
@@ -102,11 +103,11 @@ def test_two_thousand_random_plans_beside_the_engine() -> None:
     assert memory <= 0.15
 
 
-def by_hand(layout: Layout, **how: bool) -> Estimate:
+def by_hand(layout: Layout, *, overlap: bool = True, sends: Sends | Literal[""] = "") -> Estimate:
     """Equal blocks of 2 s forward and 4 s backward (1 s of it gradients), without exchanges."""
     of = asked(*SMALL[0])
     first = passing(of)
-    first.execution = replace(first.execution, **how)  # type: ignore[arg-type]
+    first.execution = replace(first.execution, overlap=overlap, sends=sends)
     table = first.table(layout.axes, layout.micro_batch, "none")
     table.added[:] = 0.0
     table.alone[:] = 0.0
@@ -136,13 +137,18 @@ def test_bubbles_by_hand(axes: Axes, schedule: str, seconds: float) -> None:
     assert found == pytest.approx(seconds, abs=0.002)  # the tied weights' gradients are sent
 
 
-@pytest.mark.parametrize(("rendezvous", "cycle_s"), [(False, 12.5), (True, 13.0)])
-def test_stages_that_wait_for_sends_by_hand(rendezvous: bool, cycle_s: float) -> None:
+@pytest.mark.parametrize(
+    ("overlap", "sends", "cycle_s"),
+    [(False, "", 12.5), (True, "waited for", 12.5), (False, "rendezvous", 13.0)],
+)
+def test_stages_that_wait_for_sends_by_hand(
+    overlap: bool, sends: Sends | Literal[""], cycle_s: float
+) -> None:
     """A stage between two others sends twice, and receives twice, in 12 s of computing.
 
     The way of a micro-batch, 48 s and six sends, is the same.
     """
-    found = by_hand(Layout(Axes(dp=4, pp=4), 1), overlap=False, rendezvous=rendezvous).seconds
+    found = by_hand(Layout(Axes(dp=4, pp=4), 1), overlap=overlap, sends=sends).seconds
     assert found == pytest.approx(49.5 + 7 * cycle_s, abs=0.002)
 
 
