@@ -186,7 +186,7 @@ def test_only_1f1b_of_a_stack_that_does_so_sends_in_turn() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_stages_that_wait_for_sends_take_as_long_where_gradients_overlap(seed: int) -> None:
-    """On one replica nothing else is exchanged: as with no overlap at all, whose times are known."""
+    """One replica exchanges nothing else: as with no overlap at all, whose times are known."""
     rng = Random(200 + seed)  # noqa: S311 (the same every time)
     ranks, micro, layers = rng.randint(2, 5), rng.randint(1, 6), 6
     network, rows, port = chain(rng, layers), rng.randint(1, 40), rng.randint(10**7, 10**9)
@@ -194,9 +194,9 @@ def test_stages_that_wait_for_sends_take_as_long_where_gradients_overlap(seed: i
     waiting = Stack("one", overlap=True, sends="waited for")
     firsts = [0, *sorted(rng.sample(range(1, layers), ranks - 1))]
 
-    def took(stack: Stack | None, **how: bool) -> int:
+    def took(stack: Stack | None, *, overlap: bool = True) -> int:
         array = Array("cores", "", group, topology=full, stack=stack)
-        execution = replace(deployed(array), **how)
+        execution = replace(deployed(array), overlap=overlap)
         planned = execution.planned(array)
         plan = planned_in_stages(
             *("data_parallel", network, planned, rows * micro, Staging(ranks, micro), firsts),
