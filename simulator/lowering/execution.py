@@ -121,18 +121,19 @@ class Execution:
         found = planned if self.bucket_bytes is None else self.bucket_bytes
         return BUCKET_BYTES if found is None else found
 
-    def stage_sends(self, schedule: str, virtual: int = 1, *, alike: bool = True) -> Sends:
+    def stage_sends(self, schedule: str, virtual: int = 1, *, chain: bool = True) -> Sends:
         """How stages send under a schedule, with so many at each place.
 
-        Whoever does not overlap waits for what it sends, and stages that are ``alike`` can meet in
-        a rendezvous. A stack's own way is that of 1F1B: interleaved stages send beside it.
+        Whoever does not overlap waits for what it sends. In a rendezvous stages are a ``chain``,
+        each of which sends the next one a tensor, or two might wait for each other for ever. A
+        stack's own way is that of 1F1B: interleaved stages send beside computing.
         """
         if self.model != "deployed":
             return "beside"
         own = self.sends if schedule == "1f1b" and virtual == 1 else ""
         if self.overlap:
             return "waited for" if own == "waited for" else "beside"
-        return "rendezvous" if own == "rendezvous" and alike else "waited for"
+        return "rendezvous" if own == "rendezvous" and chain else "waited for"
 
     @property
     def computing(self) -> ComputingOptions:

@@ -158,9 +158,8 @@ class _Writing:
         workers: list[Worker] = []
         communicators, hbms = list(self._joints.communicators), list[float]()
         ranks = len(self._pipeline.places)
-        alike = len(set(self._pipeline.rounds)) == 1
         sends = self._execution.stage_sends(
-            self._schedule.name, self._pipeline.virtual, alike=alike
+            self._schedule.name, self._pipeline.virtual, chain=self._is_chain()
         )
         for rank in range(ranks):
             for replica in range(self._pipeline.places[rank].replicas):
@@ -203,6 +202,12 @@ class _Writing:
                 ]
                 hbms += trees[0].hbms
         return workers, communicators, hbms
+
+    def _is_chain(self) -> bool:
+        """Whether each stage sends the next one a tensor, on as many replicas."""
+        pairs = [(crossing.source, crossing.target) for crossing in self._cut.crossings]
+        neighbours = [(stage, stage + 1) for stage in range(len(self._pipeline.stages) - 1)]
+        return sorted(pairs) == neighbours and len(set(self._pipeline.rounds)) == 1
 
     def _inputs(
         self, chunks: Sequence[Chunk], worker: Worker, trees: Sequence[Tree]

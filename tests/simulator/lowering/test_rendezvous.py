@@ -27,7 +27,7 @@ from simulator.engine.replay import run
 from simulator.lowering.execution import deployed
 from tests.simulator.lowering.pipelines_by_hand import Times, pipeline_of, program
 from tests.simulator.lowering.test_pipelines_deployed import LATENCY_PS, alone, chain, device
-from workloads import cut
+from workloads import Builder, cut
 
 Command = tuple[str, int, int]
 """What, of which micro-batch (of errors: minus one minus it), with whom."""
@@ -206,3 +206,28 @@ def test_stages_that_wait_for_sends_take_as_long_where_gradients_overlap(seed: i
 
     assert took(waiting) == took(None, overlap=False)
     assert took(waiting) > took(None) or micro == 1
+
+
+@pytest.mark.parametrize(("skip", "sends"), [(False, "rendezvous"), (True, "waited for")])
+def test_tensors_that_pass_a_stage_by_need_no_receiver(skip: bool, sends: Sends) -> None:
+    """What the first stage sent to the last one would keep it from sending to the second."""
+    net = Builder("skip", 64, 1)
+    net.flatten("flat")
+    first, last = net.fc("fc0", 64), ""
+    for k in range(1, 5):
+        last = net.fc(f"fc{k}", 64)
+    net.fc("fc5", 64, after=net.add("sum", first, last) if skip else last)
+    stack = Stack("in turn", overlap=False, sends="rendezvous")
+    array = Array(
+        *("cores", "", Group(((device(10**7), 3),))),
+        topology=Topology("fully_connected"),
+        stack=stack,
+    )
+    execution, network = deployed(array), net.build()
+    planned = execution.planned(array)
+    plan = planned_in_stages(
+        *("data_parallel", network, planned, 32, Staging(3, 8), [0, 2, 4]), places_of(planned, 3)
+    )
+    found = simulate(network, plan, array, execution)
+    ways = {worker.rank_program.sends for worker in found.program.workers if worker.rank_program}
+    assert ways == {sends}
