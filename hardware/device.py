@@ -171,7 +171,7 @@ class Device:
     ``network_bytes_per_s`` is the board's port, in each direction, and
     ``network_latency_s`` a message's on it (a hop's, where boards are joined
     to their neighbours). ``price`` is what an hour of a chip costs, in dollars; neither it nor
-    ``power`` changes what a step takes.
+    ``power`` changes what a step takes. Its spec ``extends`` those of these names.
     """
 
     name: str
@@ -194,6 +194,7 @@ class Device:
     product_bytes: float | None = None
     power: Power | None = None
     price: float | None = None
+    extends: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def cores(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from hardware.array import Array, Group, Setting, SpecError, Stack, waiting
 from hardware.device import Device
@@ -178,7 +179,9 @@ def _board(
     settings = _trained(own, stack, (label, *bases), settings, changes)
     table, wrong = _checked(settings, origin, f"devices.{index}.")
     faults += wrong
-    return None if wrong or table is None else (device_of(label, table), settings)
+    if wrong or table is None:
+        return None
+    return replace(device_of(label, table), extends=bases), settings
 
 
 def _trained(

@@ -69,7 +69,8 @@ Features = dict[str, Any]
 def features_of(case: Case) -> Features | None:
     """A case's features; None where it is no training step of one kind of chip with a stack.
 
-    Nor are there any of stages that say their devices: no measured row has unlike stages.
+    A chip of one's own is the one that it extends. Nor are there any of stages that say their
+    devices: no measured row has unlike stages.
     """
     array, staging = case.array, case.execution.staging
     if array.stack is None or len(array.group.kinds) > 1 or case.execution.inference:
@@ -80,7 +81,7 @@ def features_of(case: Case) -> Features | None:
     axes = staging.parallel if staging else None
     axes = axes.on(case.execution.planned(array).group.size, array.name) if axes else None
     return {
-        "chip": device.name.partition(",")[0],
+        "chip": (device.name.partition(",")[0], *device.extends)[-1],
         "stack": array.stack.name,
         "bits": 8 * (device.product_bytes or device.arithmetic.element_bytes),
         "zero3": case.execution.update == "weights",

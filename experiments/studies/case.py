@@ -270,7 +270,7 @@ def _options(execution: Execution) -> dict[str, Any]:
     return options
 
 
-_NO_PART = ("description", "power", "price")
+_NO_PART = ("description", "power", "price", "extends")
 """Fields of a device that change no step."""
 _NO_HABIT = ("name", "description", "memory_reserve")
 """Fields of a stack that change no step, or are the execution's."""

@@ -331,6 +331,7 @@ class Machine:
         self._one_less(meeting)
 
     def _one_less(self, meeting: Meeting) -> None:
+        """One more has come: with the last one it begins."""
         meeting.missing -= 1
         if meeting.opened and not meeting.missing:
             self._begin(meeting)

@@ -75,7 +75,7 @@ class Follower:
         done = self._done[instruction.stage, instruction.micro_batch]
         lines = self._of(instruction)
         if self._itinerary.sends == "rendezvous":
-            lines = yield from self._exchange(lines, instruction, done)
+            lines = yield from self._hand_over(lines, instruction, done)
         if instruction.again:
             inner = self._of(instruction._replace(parts=frozenset({Part.FORWARD}), again=False))
             yield from self._follow(
@@ -86,7 +86,7 @@ class Follower:
         if ends in instruction.parts or Part.UPDATE in instruction.parts:
             del self._done[instruction.stage, instruction.micro_batch]
 
-    def _exchange(
+    def _hand_over(
         self, lines: tuple[int, ...], instruction: Instruction, done: dict[int, Done]
     ) -> Generator[simpy.Event, Any, tuple[int, ...]]:
         """Before a pass, send what the one before it made, and receive; returns its other lines.

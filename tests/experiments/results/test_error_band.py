@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,25 @@ def test_a_step_is_told_with_its_band() -> None:
     unknown = simulate("lenet", planner="accpar", array="accpar-mixed")
     assert unknown.error_band is None
     assert unknown.to_dict()["error_band"] is None
+
+
+def test_a_chip_of_ones_own_has_the_band_of_what_it_extends(tmp_path: Path) -> None:
+    bands = []
+    for name, base in (("mine", "h100-sxm"), ("ours", "mine.toml"), ("h100-sxm", "")):
+        if base:
+            text = f'kind = "device"\nextends = "{base}"\nhbm.capacity = "90 GiB"\n'
+            (tmp_path / f"{name}.toml").write_text(text)
+        text = f"""kind = "array"
+            execution = "deployed"
+            precision = "bf16"
+            stack = "nemo-2024"
+            [[devices]]
+            device = "{name}{".toml" * bool(base)}"
+            count = 8"""
+        (tmp_path / "array.toml").write_text(text)
+        array = str(tmp_path / "array.toml")
+        bands.append(simulate("gpt2:layers=2", "data_parallel", array, 8).error_band)
+    assert bands[0] == bands[1] == bands[2] is not None
 
 
 ONE: dict[str, Any] = {"network": "gpt2:layers=2", "array": "h100-cluster", "batch": 64}
