@@ -48,9 +48,9 @@ class Stack:
     products are in fp4 ``hidden_tensor_fp4`` is hidden, and of all-reduces, which tensor
     parallelism has without sequence parallelism, ``hidden_all_reduce``. With ``sum_kernels``
     gradients of biases and norms are sums by kernels of their own, and with ``loss_kernels`` each
-    pass over a loss's logits has one. Stages of 1F1B compute "beside" their ``sends``, or these are
-    "waited for"; in a "rendezvous", where nothing overlaps, they send and receive one after the
-    other, and both ends of a send wait for it.
+    pass over a loss's logits has one. Stages that are not interleaved compute "beside" their
+    ``sends``, or these are "waited for"; in a "rendezvous" of 1F1B, where nothing overlaps, they
+    send and receive one after the other, and both ends of a send wait for it.
     None: what is usual.
     """
 

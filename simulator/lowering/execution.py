@@ -66,9 +66,8 @@ class Execution:
     alone), and ``staging`` the pipeline that is asked for (none: every device works on every
     layer); ``update`` says how plans update weights ("replicated", "sharded" or "auto"; "":
     as they are made). ``paces`` say how many times as long each place of a pipeline takes to
-    compute (none: none takes longer). Stages of 1F1B go on "beside" their ``sends``, or these are
-    "waited for", or go in a "rendezvous" (``simulator.engine.operations.RankProgram``); "": as
-    without a stack.
+    compute (none: none takes longer). Stages go on "beside" their ``sends``, or these are "waited
+    for", or go in a "rendezvous" (``stage_sends``); "": as without a stack.
     """
 
     model: Model = "published"
@@ -124,16 +123,17 @@ class Execution:
     def stage_sends(self, schedule: str, virtual: int = 1, *, chain: bool = True) -> Sends:
         """How stages send under a schedule, with so many at each place.
 
-        Whoever does not overlap waits for what it sends. In a rendezvous stages are a ``chain``,
-        each of which sends the next one a tensor, or two might wait for each other for ever. A
-        stack's own way is that of 1F1B: interleaved stages send beside computing.
+        Whoever does not overlap waits for what it sends; with overlap as the stack says, but
+        interleaved stages send beside computing. In a rendezvous stages are a ``chain`` of 1F1B,
+        each of which sends the next one a tensor, or two might wait for each other for ever.
         """
         if self.model != "deployed":
             return "beside"
-        own = self.sends if schedule == "1f1b" and virtual == 1 else ""
+        alone = virtual == 1
         if self.overlap:
-            return "waited for" if own == "waited for" else "beside"
-        return "rendezvous" if own == "rendezvous" and chain else "waited for"
+            return "waited for" if self.sends == "waited for" and alone else "beside"
+        in_turn = self.sends == "rendezvous" and alone and chain and schedule == "1f1b"
+        return "rendezvous" if in_turn else "waited for"
 
     @property
     def computing(self) -> ComputingOptions:
