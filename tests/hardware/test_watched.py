@@ -117,7 +117,7 @@ def test_every_field_of_a_device_and_a_topology_has_its_key() -> None:
         "tpu-v3-8", ["devices.0.energy.mac=1 pJ", "devices.0.energy.transfer=1 pJ/B"]
     )
     topology = {f"topology.{name}" for name in asdict(array.topology)}
-    named = {"name", "description", "chip_peak_flops_per_s", "units", "power", "price"}
+    named = {"name", "extends", "description", "chip_peak_flops_per_s", "units", "power", "price"}
     keys = {key for key in KEYS if not key.startswith("units.")}  # tests/hardware/units
     assert (fields_of(array).keys() - named) | topology == keys
 
