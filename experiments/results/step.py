@@ -27,7 +27,12 @@ from experiments.results.result import Result, readable
 from experiments.studies.case import Case, plan_of, simulated
 from experiments.studies.difference import core_ps_by_phase, in_order
 from experiments.studies.occupancy import memory_fields, memory_rows
-from experiments.studies.pipelining import in_words, pipeline_fields, pipeline_table
+from experiments.studies.pipelining import (
+    in_words,
+    other_sends,
+    pipeline_fields,
+    pipeline_table,
+)
 from experiments.studies.running.estimate import forewarn
 from experiments.studies.runs.run import Run, check_run, run_fields, run_rows, spread_of
 from experiments.studies.speedups import inexact
@@ -144,7 +149,7 @@ class StepResult(Result):
         shown = [_table(result), _operations(result)]
         if found := result.get("pipeline"):
             shown.append(pipeline_table(found))
-            said += in_words(found)
+            said += in_words(found) + other_sends(self.case.execution, self.timeline)
         told = conventions(inference=self.case.execution.inference)
         said += whole_share(self.case)
         said += result["goodput"]["notes"] if "goodput" in result else []

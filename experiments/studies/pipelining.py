@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from planners import Pipeline, Plan
-    from simulator import Timeline
+    from simulator import Execution, Timeline
 
 
 def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
@@ -116,6 +116,17 @@ def pipeline_table(found: dict[str, Any]) -> Table:
                 *(str(row["versions"]),) * len(versions),
             )
     return table
+
+
+def other_sends(execution: Execution, timeline: Timeline) -> list[str]:
+    """Where stages do not send as their stack does, why; [] where they do."""
+    ways = {one.sends for worker in timeline.program.workers if (one := worker.rank_program)}
+    if execution.sends != "rendezvous" or ways != {"waited for"}:
+        return []
+    return [
+        "Stages wait for what they send. The stack's way, to send and receive in turn, needs "
+        "schedule 1f1b, as many replicas of each stage, and one tensor from each to the next."
+    ]
 
 
 def in_words(found: dict[str, Any]) -> list[str]:

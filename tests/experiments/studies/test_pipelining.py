@@ -61,3 +61,21 @@ def test_each_kind_of_a_stage_has_its_row(capsys: pytest.CaptureFixture[str]) ->
     ]
     assert [row[3:5] for row in rows] == [["a100-80", "2 x 4"], ["h100-sxm", "2 x 4"]]
     assert len({row[5] for row in rows}) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((), False),
+        (("--schedule", "gpipe"), True),
+        (("--schedule", "gpipe", "--set", "overlap=full"), False),
+        (("--set", "stack=nemo-2024"), False),
+    ],
+)
+def test_stages_that_do_not_send_as_their_stack_say_so(
+    more: tuple[str, ...], told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = ("simulate", "gpt2:layers=4", "--array", "v100-cluster", "--set", "nodes=1")
+    stages = ("--precision", "fp16", "--parallel", "pp=4,dp=2", "--batch", "16")
+    assert main([*step, "--set", "stack=deepspeed-2022", *stages, *more]) == 0
+    assert ("to send and receive in turn" in capsys.readouterr().out) == told
