@@ -171,7 +171,8 @@ class Device:
     ``network_bytes_per_s`` is the board's port, in each direction, and
     ``network_latency_s`` a message's on it (a hop's, where boards are joined
     to their neighbours). ``price`` is what an hour of a chip costs, in dollars; neither it nor
-    ``power`` changes what a step takes. Its spec ``extends`` those of these names.
+    ``power`` changes what a step takes. Its spec ``extends`` those of these
+    names, the nearest first.
     """
 
     name: str

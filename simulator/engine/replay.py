@@ -25,6 +25,7 @@ from simulator.engine.timeline import Timeline
 Made = tuple[tuple[int, ...], Instruction, dict[int, Done]]
 """Lines that send, of which pass, and what was done of its micro-batch."""
 Parted = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Lines of a pass that receive, its own, and those that send before the next pass."""
 
 
 class Follower:
@@ -54,7 +55,7 @@ class Follower:
         self._streams: dict[int, Done] = {}
         self._made: Made = ((), Instruction(frozenset(), 0, 0), {})
         """With rendezvous: what the pass before it made, which is sent before the next one."""
-        self._parted: dict[tuple[int, ...], Parted] = {}
+        self._parted: dict[tuple[frozenset[Part], int], Parted] = {}
         self._streamed = {
             i
             for (_, part), some in rank_program.lines.items()
@@ -75,7 +76,7 @@ class Follower:
         done = self._done[instruction.stage, instruction.micro_batch]
         lines = self._of(instruction)
         if self._itinerary.sends == "rendezvous":
-            lines = yield from self._hand_over(lines, instruction, done)
+            lines = yield from self._hand_over(instruction, done)
         if instruction.again:
             inner = self._of(instruction._replace(parts=frozenset({Part.FORWARD}), again=False))
             yield from self._follow(
@@ -87,7 +88,7 @@ class Follower:
             del self._done[instruction.stage, instruction.micro_batch]
 
     def _hand_over(
-        self, lines: tuple[int, ...], instruction: Instruction, done: dict[int, Done]
+        self, instruction: Instruction, done: dict[int, Done]
     ) -> Generator[simpy.Event, Any, tuple[int, ...]]:
         """Before a pass, send what the one before it made, and receive; returns its other lines.
 
@@ -95,9 +96,10 @@ class Follower:
         stages hand over activations first, then errors. So errors are sent behind what a
         forward pass receives; all else goes before what is received.
         """
-        if lines not in self._parted:
-            self._parted[lines] = self._in_parts(lines, instruction)
-        received, own, sent = self._parted[lines]
+        key = instruction.parts, instruction.stage
+        if key not in self._parted:
+            self._parted[key] = self._in_parts(instruction)
+        received, own, sent = self._parted[key]
         made, self._made = self._made, (sent, instruction, done)
         taken = received, instruction, done
         errors = Part.BACKWARD in made[1].parts
@@ -106,8 +108,9 @@ class Follower:
             yield from self._follow(*some)
         return own
 
-    def _in_parts(self, lines: tuple[int, ...], instruction: Instruction) -> Parted:
-        """What lines receive, what they do, and what is sent later: not before sums come."""
+    def _in_parts(self, instruction: Instruction) -> Parted:
+        """What lines receive, what they do, and what is sent later: at once where sums follow."""
+        lines = self._of(instruction)
         ends = [i for i in lines if self._template[i].operation.kind == SEND]
         received = tuple(i for i in ends if not self._template[i].parties)
         sent = tuple(i for i in ends if self._template[i].parties)

@@ -286,6 +286,7 @@ class _Step:
                 if both:
                     forward_s[k + 1] += each_s
                     backward_s[k] += each_s
+            # on a micro-batch's way, where each send is once, passes have it once, or twice
             sent_s = [-each_s if both else 0.0 for each_s in sent_s]
         sent_s.append(0.0)
         path_s = self._passed_s(forward_s, backward_s, sent_s)
