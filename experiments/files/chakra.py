@@ -124,6 +124,8 @@ class Recorder:
     ranks: Ranks
     program: Program
     worker: int
+    own: None = None
+    """No exchanges go together with others."""
     nodes: list[Node] = field(default_factory=list)
     rows: dict[tuple[Operation, int], deque[int]] = field(
         default_factory=lambda: defaultdict(deque)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -303,8 +304,8 @@ def run_rows(
         return {name: tried[name].case}
 
     cases = {name: one.case for name, one in asked.items()}
-    if estimate:  # which a store does not have
-        runner = replace(runner, store=None)
+    if estimate:  # which a store does not have, and which needs little time and memory
+        runner = replace(runner, store=None, limit_bytes=math.inf, tell=lambda _: None)
     work = partial(_run_or_refusal, run_estimated if estimate else run_case)
     for finished in runner.run(cases, then, work):
         if not finished.outputs.get(TOO_LARGE):

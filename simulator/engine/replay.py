@@ -62,6 +62,9 @@ class Follower:
             for i in some
             if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].communicator is None
         }
+        own = machine.own.lines(worker) if machine.own else frozenset[int]()
+        self._own = own - self._streamed
+        """Exchanges that may be within blocks."""
 
     def follow(self) -> Process:
         """All instructions, one after the other."""
@@ -161,7 +164,7 @@ class Follower:
                 continue
             after = self._after(some[0], done)
             yield from self._until(self._template[some[0]].operation, after)
-            if not self._machine.alone(self._worker):
+            if not self._machine.alone(self._worker, block):
                 for line in some:
                     yield from self._line(line, instruction, done)
                 continue
@@ -221,7 +224,7 @@ class Follower:
         found = self._blocks.get(lines)
         if found is None:
             found = self._blocks[lines] = []
-            for some in blocks_of(self._template, lines):
+            for some in blocks_of(self._template, lines, self._own):
                 block = None
                 if self._template[some[0]].computes and len(some) >= self._least_block:
                     operations = [self._template[line].operation for line in some]
@@ -269,6 +272,7 @@ def replay(machine: Machine, worker: int, micro_batch: int = 0) -> Process:
 def run(program: Program) -> Timeline:
     """Build the machine for a program, and let every worker follow its template."""
     machine = Machine(program)
+    machine.follow_templates()
     for worker, mine in enumerate(program.workers):
         if mine.rank_program is None:
             machine.process(replay(machine, worker), worker)
