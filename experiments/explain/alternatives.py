@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
-from experiments.studies.pipelining import kinds_of, pipeline_fields
+from experiments.studies.pipelining import kinds_of, other_sends, pipeline_fields
 from experiments.terms import duration
 from hardware import Device
 from planners import Objective, Plan, PlanError, Split, Staging, load_planner
@@ -281,7 +281,7 @@ def pipeline_side(
             except (PlanError, SimulationError) as error:
                 found.append(Alternative(what, None, str(error)))
         progress(what)
-    said = tuple(_sentences(plan, timeline, uses, slowest))
+    said = (*_sentences(plan, timeline, uses, slowest), *other_sends(case.execution, timeline))
     return PipelineSide(pipeline_fields(plan, timeline)["pipeline"], said, tuple(found))
 
 

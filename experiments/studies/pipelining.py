@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """A result's fields about a pipeline; none where the plan has no stages.
 
-    In inference ``schedule`` is "forward". Where nothing is flushed ``period_s`` is the steady
-    time of a micro-batch, seen from micro-batch ``warm_up`` on (both None where no rhythm was
-    seen), and ``run_s`` the time of all ``micro_batches``.
+    In inference ``schedule`` is "forward". ``sends`` is how stages wait for what they send.
+    Where nothing is flushed ``period_s`` is the steady time of a micro-batch, seen from
+    micro-batch ``warm_up`` on (both None where no rhythm was seen), and ``run_s`` the time of
+    all ``micro_batches``.
     """
     if plan.pipeline is None:
         return {}
@@ -33,6 +34,7 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
     return {
         "pipeline": {
             "schedule": "forward" if is_forward(timeline) else pipeline.schedule,
+            "sends": sorted(ways_of_sending(timeline)),
             "flushes": timeline.batch_ps is None,
             "micro_batches": pipeline.micro_batches,
             "bubble": bubble(uses),
@@ -118,10 +120,14 @@ def pipeline_table(found: dict[str, Any]) -> Table:
     return table
 
 
+def ways_of_sending(timeline: Timeline) -> set[str]:
+    """How stages wait for what they send: "beside", "waited for", "rendezvous"."""
+    return {one.sends for worker in timeline.program.workers if (one := worker.rank_program)}
+
+
 def other_sends(execution: Execution, timeline: Timeline) -> list[str]:
     """Where stages do not send as their stack does, why; [] where they do."""
-    ways = {one.sends for worker in timeline.program.workers if (one := worker.rank_program)}
-    if execution.sends != "rendezvous" or ways != {"waited for"}:
+    if execution.sends != "rendezvous" or ways_of_sending(timeline) != {"waited for"}:
         return []
     return [
         "Stages wait for what they send. The stack's way, to send and receive in turn, needs "

@@ -64,18 +64,23 @@ def test_each_kind_of_a_stage_has_its_row(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "told", "way"),
     [
-        ((), False),
-        (("--schedule", "gpipe"), True),
-        (("--schedule", "gpipe", "--set", "overlap=full"), False),
-        (("--set", "stack=nemo-2024"), False),
+        ((), False, "rendezvous"),
+        (("--schedule", "gpipe"), True, "waited for"),
+        (("--schedule", "gpipe", "--set", "overlap=full"), False, "beside"),
+        (("--set", "stack=nemo-2024"), False, "waited for"),
     ],
 )
 def test_stages_that_do_not_send_as_their_stack_say_so(
-    more: tuple[str, ...], told: bool, capsys: pytest.CaptureFixture[str]
+    more: tuple[str, ...], told: bool, way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    step = ("simulate", "gpt2:layers=4", "--array", "v100-cluster", "--set", "nodes=1")
+    step = ("gpt2:layers=4", "--array", "v100-cluster", "--set", "nodes=1")
     stages = ("--precision", "fp16", "--parallel", "pp=4,dp=2", "--batch", "16")
-    assert main([*step, "--set", "stack=deepspeed-2022", *stages, *more]) == 0
+    every = (*step, "--set", "stack=deepspeed-2022", *stages, *more)
+    assert main(["simulate", *every]) == 0
     assert ("to send and receive in turn" in capsys.readouterr().out) == told
+    assert main(["explain", *every, "--format", "json"]) == 0
+    pipeline = json.loads(capsys.readouterr().out)["pipeline"]
+    assert any("to send and receive in turn" in note for note in pipeline["notes"]) == told
+    assert pipeline["sends"] == [way]
