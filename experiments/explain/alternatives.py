@@ -23,8 +23,9 @@ from simulator.search.updates import with_updates
 from workloads.attention import attention_cores
 from workloads.transforms import transformed
 
-PRICED = 3
-"""Of changes that free memory, so many are simulated: what they cost."""
+PRICED, GENTLE = 3, 2
+"""Of changes that free memory, so many of those that free most are simulated, for what they cost;
+where the step does not fit, so many of those that free least of what then fits, too."""
 LITTLE = 0.05
 """Of the peak: what holds less is not counted with a change, which could free no more."""
 STATES = ("weights", "optimizer", "gradients")
@@ -97,13 +98,18 @@ def freed(
         found.append(_freed(change, plan, timeline))
         progress(change.what)
     found.sort(key=lambda one: math.inf if one.frees_bytes is None else -one.frees_bytes)
-    for i, one in enumerate(found[:PRICED]):
+    fitting = [i for i, one in enumerate(found) if one.fits]
+    full = too_full(timeline.memory) is not None
+    for i, one in enumerate(found):
+        if i >= PRICED and not (full and i in fitting[-GENTLE:]):
+            continue
         if one.frees_bytes is not None and one.frees_bytes > 0:
             change = changes[one.what]
             with suppress(PlanError, SimulationError):
                 then = simulated(*_stepped(change, plan))
                 found[i] = replace(one, seconds=_cost_s(then, timeline, change.case, case))
-        progress(f"what {one.what} costs")
+        if i < PRICED:
+            progress(f"what {one.what} costs")
     return tuple(found)
 
 
@@ -115,7 +121,11 @@ def best_of(frees: Sequence[Freed]) -> list[str]:
     priced = [(one.seconds, one) for one in fitting if one.seconds is not None]
     if priced:
         _, least = min(priced, key=lambda pair: pair[0])
-        told += [f"Least time: {least}."] if least not in (*some[:1], *fitting[:1]) else []
+        told += (
+            [f"Least time of those simulated: {least}."]
+            if least not in (*some[:1], *fitting[:1])
+            else []
+        )
     return told
 
 
@@ -313,9 +323,9 @@ def _sentences(
     if receiving.receiving:
         share = receiving.receiving / timeline.makespan_ps
         stages = " and ".join(map(str, receiving.stages))
-        yield f"Stage {stages} is waiting for communication for {share:.2%} of the run."
+        yield f"Stage {stages} is waiting for what it receives for {share:.2%} of the run."
     else:
-        yield "No stage is waiting for communication."
+        yield "No stage is waiting for what it receives."
 
 
 def _changes(

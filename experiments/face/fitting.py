@@ -13,7 +13,7 @@ from experiments.face.inputs import array_of, batch_of, execution_of, network_of
 from experiments.output import UsageError, table_of
 from experiments.pictures.plots import plot_fit
 from experiments.progress import working
-from experiments.results.error_band import ErrorBand, band_rows, banded, error_band
+from experiments.results.error_band import SGD, ErrorBand, band_rows, banded, error_band
 from experiments.results.result import Result
 from experiments.studies.case import Case, plan_of
 from experiments.studies.fits.asked import (
@@ -158,12 +158,12 @@ class FitResult(Result):
         over = len(self.others)
         limited = " and keeps the limits" if self.at_most != AtMost() else ""
         broken = " or break a limit" if limited else ""
-        more = f", and found {over} that {_do(over)} not fit{broken}" if over else ""
+        more = f", of which {over} {_do(over)} not fit{broken}" if over else ""
         best = "the best of each size" if len(self.asked) > 1 else f"the best {len(shown)}"
         rest = len(shown) < len(self.fits)
         table = f" The table has {best}; --format json has all." if rest else ""
         if self.fits or self.others:
-            yield f"The engine simulated {len(self.fits)}{kinds}{more}.{table}"
+            yield f"The engine simulated {len(self.fits) + over}{kinds}{more}.{table}"
         if "micro-batch" not in self.asked[0].varied:
             yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         if not self.fits:
@@ -174,7 +174,7 @@ class FitResult(Result):
             )
         first = self.asked[0]
         if len(first.array.group.arithmetic.moment_bytes) == 1 and first.network.sizes is not None:
-            yield "SGD updates the weights, and keeps one moment; --optimizer adam keeps two."
+            yield SGD
         if off := differences(self.fits):
             yield (
                 f"First pass and engine differ by {off['median']:.1%} in the median, "

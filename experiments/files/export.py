@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -33,6 +33,8 @@ WRITERS: dict[str, Callable[[Job, int], Written]] = {
 """By name: what writes a job for so many devices."""
 
 
+NARROW = 4
+"""Gradients of Megatron-LM have so many bytes, unless it is told otherwise."""
 PIPELINING, DTENSOR = "pipelining", "dtensor"
 
 
@@ -50,12 +52,30 @@ def exported(case: Case, plan: Plan, target: str) -> str:
         order, zero = staging.axis_order if staging else "", int(job.options["zero"])
         return to_json(placements(case.network, plan, job.axes, order, zero))
     written = WRITERS[target](job_of(case, plan), _devices(case))
+    if target == "megatron":
+        written = replace(written, remarks=(*written.remarks, *_software(case)))
     comments = "".join(f"# {remark}\n" for remark in written.remarks)
     if target != "deepspeed":
         return comments + written.text
     for remark in written.remarks:
         tell(remark)
     return written.text
+
+
+def _software(case: Case) -> Iterator[str]:
+    """What was simulated, and Megatron-LM does not do by itself, or not so."""
+    stack, staging, sizes = case.array.stack, case.execution.staging, case.network.sizes
+    axes = staging.parallel if staging and staging.parallel else Axes()
+    axes = axes.on(_devices(case), case.array.name)
+    done = {
+        "--overlap-grad-reduce": case.execution.overlap and axes.dp > 1,
+        "--tp-comm-overlap": axes.sp and axes.tp > 1 and stack and stack.hidden_tensor > 0,
+        "--grad-reduce-in-bf16": case.array.group.arithmetic.gradient_bytes < NARROW,
+    }
+    if flags := " ".join(flag for flag, is_done in done.items() if is_done):
+        yield f"simulated as with {flags}: add what your software has; --stack is another"
+    if isinstance(sizes, Transformer) and not sizes.fused_qkv:
+        yield "Megatron-LM has queries, keys and values in one product, the network in three"
 
 
 def _schedule(plan: Plan) -> str:

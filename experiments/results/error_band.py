@@ -250,3 +250,26 @@ def band_sentence(band: ErrorBand | None) -> list[str]:
         return []
     times = f"{band.low:.2f} to {band.high:.2f} times as long as predicted"
     return [f"Error band: four in five measured steps like these take {times}."]
+
+
+SGD = "SGD updates the weights, and keeps one moment; --optimizer adam keeps two."
+NO_STACK = (
+    "No stack: kernels and links have the spec's efficiencies, and the step has no error band. "
+    "--stack NAME has measured ones (accelarray list stacks)."
+)
+
+
+def assumed(case: Case) -> list[str]:
+    """What a training step takes for granted, and nobody stated: the optimizer, no stack."""
+    array, execution = case.array, case.execution
+    if execution.model != "deployed" or execution.inference:
+        return []
+    stated = {setting.key for setting in array.settings}
+    stated |= {change.partition("=")[0] for change in array.changes}
+    chips = {(d.name.partition(",")[0], *d.extends)[-1] for d, _ in array.group.kinds}
+    measured = chips <= {*shipped()[0].features["chip"]}
+    one_moment = len(array.group.arithmetic.moment_bytes) == 1
+    return [
+        *([NO_STACK] if array.stack is None and "stack" not in stated and measured else []),
+        *([SGD] if one_moment and case.network.sizes and "optimizer" not in stated else []),
+    ]

@@ -19,7 +19,7 @@ from experiments.pictures.lanes import BOARD, chart, labels, sites
 from experiments.pictures.pipeline_plot import plot_pipeline
 from experiments.pictures.trace import memory, to_frame, trace_events, write_csv, write_trace
 from experiments.progress import working
-from experiments.results.error_band import ErrorBand, band_rows, banded, error_band
+from experiments.results.error_band import ErrorBand, assumed, band_rows, banded, error_band
 from experiments.results.explanation import explained
 from experiments.results.formats import flat
 from experiments.results.planned import PlanResult
@@ -151,7 +151,7 @@ class StepResult(Result):
             shown.append(pipeline_table(found))
             said += in_words(found) + other_sends(self.case.execution, self.timeline)
         told = conventions(inference=self.case.execution.inference)
-        said += whole_share(self.case)
+        said += whole_share(self.case) + assumed(self.case)
         said += result["goodput"]["notes"] if "goodput" in result else []
         return [*shown, *told, *filter(None, said), *self.unread]
 
@@ -192,6 +192,7 @@ class StepResult(Result):
             **axis_fields(case, timeline),
             **self._run(),
             "wall_s": self.wall_s,
+            "assumed": assumed(case),
             "warnings": [*self.warnings, *self.unread],
             **measured(self.metrics, timeline),
         }

@@ -162,10 +162,7 @@ def overflows(table: pandas.DataFrame) -> str:
     """How many cases do not fit in memory, and all about the first of them; "" if all do."""
     if "overflow" not in table or (over := table["overflow"].dropna()).empty:
         return ""
-    return (
-        f"{len(over)} of {len(table)} cases do not fit in memory (cores_over_memory), "
-        f"the first: {over.iloc[0]}"
-    )
+    return f"{len(over)} of {len(table)} cases do not fit in memory, the first: {over.iloc[0]}"
 
 
 def records(table: pandas.DataFrame) -> list[dict[str, Any]]:
@@ -186,6 +183,9 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     own = [key for key in ("network",) if key not in common]
     apart = ["execution"] if "execution" not in axes and any(executions) else []
     columns = [*own, "planner", *axes, *apart, "iteration_s", "speedup"]
+    if overflows(cases):
+        cases = cases.assign(fits=["yes" if fits else "no" for fits in cases["overflow"].isna()])
+        columns.append("fits")
     columns += [column for column in MEASURES.values() if column in cases]
     units = {axis.title: axis for axis in grid.axes if axis.unit}
     written = {

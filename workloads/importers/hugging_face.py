@@ -269,6 +269,10 @@ ENCODERS: dict[str, tuple[type[Encoder], Reading]] = {
 """Others: their description, and what reads the rest of their keys."""
 
 
+SETS_ANOTHER = ":seq=N sets another"
+"""How a note ends that is of no use to who has set one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """What a file says: a description, and what of the file was not understood."""
@@ -309,7 +313,10 @@ def read_hugging_face(path: str, options: str = "") -> Network:
     if not options:
         return found.network()
     if isinstance(found.of, Transformer):
-        return replace(found, of=changed(path, found.of, options.split(":"))).network()
+        values = options.split(":")
+        told = any(value.startswith("seq=") for value in values)
+        notes = tuple(one for one in found.notes if not (told and one.endswith(SETS_ANOTHER)))
+        return Read(changed(path, found.of, values), notes).network()
     return found.network(sequence(path, options))
 
 
@@ -378,7 +385,7 @@ def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     if isinstance(known, int) and known > USUAL_SEQ and not longest:
         seq = original if isinstance(original, int) and original <= USUAL_SEQ else USUAL_SEQ
         found["seq"] = seq
-        one.notes.append(f"sequences of {seq} of its {known} positions; {path}:seq=N sets another")
+        one.notes.append(f"sequences of {seq} of its {known} positions; {path}{SETS_ANOTHER}")
     if isinstance(window, int) and window and window < found.get("seq", 0) and _windowed(one):
         one.notes.append(f"sliding_window = {window}: attention is over all positions")
     found = {key: value for key, value in found.items() if value is not None}

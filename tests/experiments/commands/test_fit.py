@@ -106,3 +106,13 @@ def test_no_legal_combination_is_an_error(capsys: pytest.CaptureFixture[str]) ->
     args = ["fit", "gpt2:layers=2:seq=16", "--array", "tpu-v3-8", "--axes", "micro-batch"]
     assert main([*args, "--batch", "7"]) == 2
     assert "no dp divides a batch of 7" in capsys.readouterr().err
+
+
+def test_an_option_that_fit_varies_itself_is_said_not_to_be_taken(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    step = ("fit", "gpt2", "--array", "h100-cluster", "--batch", "16")
+    assert main([*step, "--set", "zero=1"]) == 2
+    said = capsys.readouterr().err
+    assert "--set zero: this command does not take the option zero" in said
+    assert "did you mean" not in said

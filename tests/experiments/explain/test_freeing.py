@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from experiments.explain.alternatives import LITTLE, PRICED, Freed, changes_of, freed
+from experiments.explain.alternatives import (
+    GENTLE,
+    LITTLE,
+    PRICED,
+    Freed,
+    changes_of,
+    freed,
+)
 from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
 from experiments.studies.options import with_options
 from hardware import load_array
@@ -127,3 +134,19 @@ def test_each_change_and_what_the_first_cost_is_a_step_of_progress() -> None:
     frees = freed(mine, *step_of(mine), heard.append)
     assert sorted(heard[: len(frees)]) == sorted(one.what for one in frees)
     assert heard[len(frees) :] == [f"what {one.what} costs" for one in frees[:PRICED]]
+
+
+def test_where_a_step_does_not_fit_what_frees_least_of_what_then_fits_is_priced_too() -> None:
+    whole = case()
+    most = peak(step_of(whole)[1])
+    small = load_array("tpu-v3-8", [f"devices.0.hbm.capacity={2 * (most - 1):.0f} B"])
+    mine = replace(whole, array=small)
+    plan, timeline = step_of(mine)
+    assert not all(one.fits for one in timeline.memory)
+    some = freed(mine, plan, timeline, NOTHING.append)
+    fitting = [one for one in some if one.fits]
+    assert len(fitting) > PRICED + GENTLE
+    priced = [one for one in some if one.seconds is not None]
+    assert priced == [*some[:PRICED], *fitting[-GENTLE:]]
+    of_all = freed(whole, *step_of(whole), NOTHING.append)  # which fits as it is
+    assert [one for one in of_all if one.seconds is not None] == list(of_all[:PRICED])

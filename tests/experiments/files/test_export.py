@@ -321,3 +321,23 @@ def test_plans_that_no_flags_say_are_refused() -> None:
         other = replace(plan, pipeline=replace(plan.pipeline, places=places))
         with pytest.raises(UsageError, match=said):
             exported(replace(case, planner=Planned("mine", other)), other, "megatron")
+
+
+@pytest.mark.parametrize(
+    ("more", "told", "fused"),
+    [
+        ((), ["--overlap-grad-reduce", "--tp-comm-overlap", "--grad-reduce-in-bf16"], False),
+        (("--stack", "megatron-lm-2025"), [], False),
+        (("--overlap", "none"), ["--tp-comm-overlap", "--grad-reduce-in-bf16"], True),
+    ],
+)
+def test_what_was_simulated_and_megatron_does_not_do_by_itself_is_a_remark(
+    more: tuple[str, ...], told: list[str], fused: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network = f"llama3-8b:layers=4:seq=128:fused_qkv={str(fused).lower()}"
+    step = ("simulate", network, "--array", "h100-cluster", "--set", "nodes=1", "--batch", "16")
+    assert main([*step, "--parallel", "tp=4,dp=2,sp", *more, "--export", "megatron"]) == 0
+    remarks = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# ")]
+    flags = [word.rstrip(":") for line in remarks for word in line.split() if word[:2] == "--"]
+    assert [flag for flag in flags if flag != "--stack"] == told
+    assert any("one product" in line for line in remarks) != fused

@@ -1,5 +1,6 @@
 """The error band: honest on sources that it has not seen, narrow where measured rows are near."""
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 
 import accelarray
 from accelarray import simulate
+from experiments.cli import main
 from experiments.measured.study import predicted
 from experiments.output import text_of
 from experiments.results.error_band import (
@@ -19,6 +21,8 @@ from experiments.results.error_band import (
     DOUBLINGS,
     FLAGS,
     INSIDE,
+    NO_STACK,
+    SGD,
     Errors,
     Features,
     error_band,
@@ -174,3 +178,24 @@ def test_the_table_of_errors_has_each_rows_features_and_error() -> None:
         assert float(one["measured_over_predicted"]) == pytest.approx(1 / (1 + outcome.error), 1e-3)
         assert [one[flag] for flag in FLAGS] == ["0", "0", "0"]
     assert tuple(cells[0]) == COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "told"),
+    [
+        ("gpt2", (), [SGD]),
+        ("gpt2", ("--optimizer", "adam"), []),
+        ("gpt2", ("--optimizer", "sgd"), []),
+        ("gpt2", ("--set", "usual_stack=none"), [NO_STACK, SGD]),
+        ("gpt2", ("--stack", "none"), [SGD]),
+        ("gpt2", ("--set", "model.mode=inference"), []),
+        ("alexnet", (), []),
+    ],
+)
+def test_what_nobody_stated_is_told(
+    network: str, options: tuple[str, ...], told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = ("simulate", network, "--array", "h100-cluster", "--set", "nodes=1", "--batch", "8")
+    axes = ("--parallel", "dp=8", *options, "--format", "json")
+    assert main([*step, *axes]) == 0
+    assert json.loads(capsys.readouterr().out)["assumed"] == told

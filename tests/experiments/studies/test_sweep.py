@@ -470,3 +470,14 @@ def test_micro_batches_that_no_planner_reads(capsys: pytest.CaptureFixture[str])
     asked = ["sweep", "--networks", "lenet", "--planners", "owt", "--vary", "micro_batch=1,2"]
     assert main(asked) == 2
     assert "belongs to named axes" in capsys.readouterr().err
+
+
+def test_the_table_marks_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    step = ("sweep", "--networks", "gpt2:layers=2:seq=128", "--planners", "axes")
+    on = ("--array", "h100-cluster", "--set", "nodes=1", "--parallel", "dp=8", "--batch", "16")
+    vary = ("--vary", "devices.0.hbm.capacity=80 GB,8 MB")
+    rows = [
+        line.split("│") for line in cli(capsys, *step, *on, *vary).splitlines() if "axes" in line
+    ]
+    assert [row[-2].strip() for row in rows] == ["yes", "no"]
+    assert "fits" not in cli(capsys, *step, *on, "--vary", "devices.0.hbm.capacity=80 GB,81 GB")

@@ -151,6 +151,7 @@ def test_a_folder_stands_for_its_file_and_options_change_it(tmp_path: Path) -> N
     )
     short = load_network(f"{path}:seq=128:layers=1")
     assert short.tokens == 128
+    assert short.notes == (f"not understood of {path}: strange",)
     assert sum(layer.name.endswith(".add2") for layer in short.layers) == 1
     assert is_network(str(folder))
     assert is_network(path)
