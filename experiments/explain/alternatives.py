@@ -121,11 +121,8 @@ def best_of(frees: Sequence[Freed]) -> list[str]:
     priced = [(one.seconds, one) for one in fitting if one.seconds is not None]
     if priced:
         _, least = min(priced, key=lambda pair: pair[0])
-        told += (
-            [f"Least time of those simulated: {least}."]
-            if least not in (*some[:1], *fitting[:1])
-            else []
-        )
+        if least not in (*some[:1], *fitting[:1]):
+            told.append(f"Least time of those simulated: {least}.")
     return told
 
 

@@ -70,14 +70,14 @@ def _sentences(
         readers.setdefault(reading, []).append(name)
     for reading, of in readers.items():
         does = f"the {' and the '.join(reading)} model does" if reading else "no model does"
-        if tiers := _tiers(of, array):
+        if execution.model == "deployed" and (tiers := _tiers(of, array)):
             does = f"what counts here is {tiers}"
         yield f"The {execution.model} model does not read {', '.join(of)}{what}; {does}."
 
 
 def _tiers(names: Sequence[str], array: Array) -> str:
     """The keys of tiers that count in place of those of ports and links; "" for others."""
-    of_wires = all(name.startswith(("network.", "links.")) for name in names)
+    of_wires = all(_plain(name).startswith(("network.", "links.")) for name in names)
     levels = range(len(array.topology.levels) if of_wires else 0)
     keys = dict.fromkeys(name.rpartition(".")[2] for name in names)
     return " and ".join(f"topology.levels.{i}.{key}" for key in keys for i in levels)

@@ -173,8 +173,9 @@ def test_the_large_arrays_of_a_sweep_of_sizes_are_asked_once(
 
 def test_what_counts_in_place_of_a_port_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     step = ("simulate", "gpt2", "--array", "h100-cluster", "--parallel", "dp=32", "--batch", "64")
-    assert main([*step, "--set", "network.bandwidth=800 Gbit/s"]) == 0
-    assert (
-        "does not read network.bandwidth, which was changed; what counts here is "
-        "topology.levels.0.bandwidth and topology.levels.1.bandwidth."
-    ) in " ".join(capsys.readouterr().out.split())
+    for key in ("network.bandwidth", "devices.0.network.bandwidth"):
+        assert main([*step, "--set", f"{key}=800 Gbit/s"]) == 0
+        assert (
+            f"does not read {key}, which was changed; what counts here is "
+            "topology.levels.0.bandwidth and topology.levels.1.bandwidth."
+        ) in " ".join(capsys.readouterr().out.split())
