@@ -66,10 +66,10 @@ def with_near_option(message: str) -> str:
     typed = found[1].replace("-", "_")
     near = get_close_matches(typed, [*OPTIONS, *ALIASES], n=1, cutoff=0.75)
     said = f"did you mean the option {near[0]}?" if near else ""
+    line = message.partition("=")[0]
     if near == [typed]:
-        return f"{message.partition('=')[0]}: this command does not take the option {typed}"
+        return f"{line}: this command does not take the option {typed}; {LISTS}"
     if found[2] != "unknown key":
-        line = message.partition("=")[0]
         return f"{line}: no such key; {said or LISTS}"
     return f"{message}; {said or LISTS}"
 

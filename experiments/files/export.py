@@ -73,7 +73,7 @@ def _software(case: Case) -> Iterator[str]:
         "--grad-reduce-in-bf16": case.array.group.arithmetic.gradient_bytes < NARROW,
     }
     if flags := " ".join(flag for flag, is_done in done.items() if is_done):
-        yield f"simulated as with {flags}: add what your software has; --stack is another"
+        yield f"simulated with what {flags} turn on: add them, or simulate another --stack"
     if isinstance(sizes, Transformer) and not sizes.fused_qkv:
         yield "Megatron-LM has queries, keys and values in one product, the network in three"
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from experiments.studies.case import Case
 from experiments.studies.published_values import shipped_rows
 from experiments.terms import duration
+from hardware import Device
 from planners.axes.node_types import experts
 from workloads import Network, partition_graph
 from workloads.cache import once_for_each
@@ -81,7 +82,7 @@ def features_of(case: Case) -> Features | None:
     axes = staging.parallel if staging else None
     axes = axes.on(case.execution.planned(array).group.size, array.name) if axes else None
     return {
-        "chip": (device.name.partition(",")[0], *device.extends)[-1],
+        "chip": _chip(device),
         "stack": array.stack.name,
         "bits": 8 * (device.product_bytes or device.arithmetic.element_bytes),
         "zero3": case.execution.update == "weights",
@@ -90,6 +91,11 @@ def features_of(case: Case) -> Features | None:
         **_of_network(case.network),
         **{axis: getattr(axes, axis) if axes else 1 for axis in ("tp", "pp", "ep")},
     }
+
+
+def _chip(device: Device) -> str:
+    """The device as rows name it: the one that it extends, where it is somebody's own."""
+    return (device.name.partition(",")[0], *device.extends)[-1]
 
 
 @once_for_each
@@ -266,7 +272,7 @@ def assumed(case: Case) -> list[str]:
         return []
     stated = {setting.key for setting in array.settings}
     stated |= {change.partition("=")[0] for change in array.changes}
-    chips = {(d.name.partition(",")[0], *d.extends)[-1] for d, _ in array.group.kinds}
+    chips = {_chip(device) for device, _ in array.group.kinds}
     measured = chips <= {*shipped()[0].features["chip"]}
     one_moment = len(array.group.arithmetic.moment_bytes) == 1
     return [

@@ -151,7 +151,7 @@ class StepResult(Result):
             shown.append(pipeline_table(found))
             said += in_words(found) + other_sends(self.case.execution, self.timeline)
         told = conventions(inference=self.case.execution.inference)
-        said += whole_share(self.case) + assumed(self.case)
+        said += whole_share(self.case) + result["assumed"]
         said += result["goodput"]["notes"] if "goodput" in result else []
         return [*shown, *told, *filter(None, said), *self.unread]
 

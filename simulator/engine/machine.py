@@ -82,6 +82,7 @@ class Machine:
         self._on_own = [0] * len(program.workers)
         """Exchanges that a worker gave, but in blocks, on its own links, and are not over."""
         self._begun = Counter[Block]()
+        """Blocks with exchanges."""
 
     def compute(
         self, worker: int, operation: Operation, micro_batch: int = 0, after: Sequence[Done] = ()
@@ -150,7 +151,8 @@ class Machine:
             span.start_ps, span.cause = int(self.env.now), latest(before)
             if mine.hbm is not None:
                 self._memories.crossed(mine.hbm, block.hbm_bytes)
-            self._begun[block] += 1
+            if block.jobs:
+                self._begun[block] += 1
             self._fire(span, block.duration_ps)
 
         if waiting := pending(before):
