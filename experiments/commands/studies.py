@@ -36,7 +36,12 @@ from simulator.search.shares import FAIRER
 
 HIDDEN = ("optimizer", "memory_reserve", "micro_batch", "recompute", "pipeline.schedule")
 """Flags that studies of planners do not show."""
+HELD = (
+    changed("parallel", about="axes that all combinations have, as tp=8,sp (--axes varies others)"),
+    *(changed(key, default="varied") for key in ("zero", "micro_batch")),
+)
 FITTED = ("recompute", "pipeline.schedule")
+"""Flags that fit does not show, and takes."""
 
 
 def configure_speedup(parser: Parser) -> None:
@@ -104,8 +109,16 @@ def configure_fit(parser: Parser) -> None:
     """Add its arguments."""
     add_network(parser)
     batch = changed("batch", value=None, default="512")
-    add(parser, *MODEL, batch, *ARRAY, "fit.axes", *EXECUTION, *RUNNER, "plot", hide=FITTED)
-    add(parser, "fit.best", "fit.at_most", "fit.tokens_per_step", "fit.objective", "fit.vary")
+    add(parser, *MODEL, batch, *ARRAY, "fit.axes", *HELD, *EXECUTION, *RUNNER, hide=FITTED)
+    add(
+        parser,
+        "plot",
+        "fit.best",
+        "fit.at_most",
+        "fit.tokens_per_step",
+        "fit.objective",
+        "fit.vary",
+    )
     add(parser, "export")
     add_output(parser)
 

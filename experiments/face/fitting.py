@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Unpack
@@ -24,7 +24,7 @@ from experiments.studies.fits.asked import (
     best_of,
     score,
 )
-from experiments.studies.fits.choices import VARIED, Choice, Choices, varied_of
+from experiments.studies.fits.choices import VARIED, Choice, Choices, held_of, varied_of
 from experiments.studies.fits.fit import EVERY, Fit, differences, passed, row_of, run_choice
 from experiments.studies.options import parse_vary
 from experiments.studies.step_numbers import least_of, readable
@@ -114,6 +114,7 @@ class FitResult(Result):
             "batch": first.batch,
             "execution": str(first.execution),
             "varied": list(first.varied),
+            "held": dict(first.held),
             "objective": self.objective,
             "combinations": self.counted["every"],
             "estimated": self.counted["estimated"],
@@ -164,7 +165,7 @@ class FitResult(Result):
         table = f" The table has {best}; --format json has all." if rest else ""
         if self.fits or self.others:
             yield f"The engine simulated {len(self.fits) + over}{kinds}{more}.{table}"
-        if "micro-batch" not in self.asked[0].varied:
+        if "micro-batch" not in (*self.asked[0].varied, *self.asked[0].held):
             yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         if not self.fits:
             each = ", ".join(f"{one.capacity_bytes / 2**30:.3g} GiB" for one in self.asked)
@@ -305,7 +306,8 @@ def fit(
         )
     limits, most = at_most_of(at_most), best_of(best)
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
-    varied = VARIED if texts is None else varied_of(texts)
+    held = held_of(options.pop("parallel", None), options.pop("micro_batch", None))
+    varied = _varied(texts, held)
     every, rows, asked = list[Any](), list[dict[str, Any]](), list[Choices]()
     cases = list[Case]()
     for label, changes in _sizes(vary, changed(set, options)):
@@ -314,7 +316,7 @@ def fit(
             if batch is not None:
                 raise UsageError("--batch and --tokens-per-step: say one of the two")
             choices = replace(choices, batch=batch_of_tokens(choices.network, tokens_per_step))
-        choices = replace(choices, varied=varied)
+        choices = replace(choices, varied=varied, held=held)
         with running(options, None if most == EVERY else most) as (runner, progress, _):
             found, ran = _simulated(runner, choices, limits, most, progress)
         every.append(found.passed)
@@ -326,10 +328,7 @@ def fit(
         for name in ("every", "estimated", "too_large")
     }
     if not counted["every"] and not rows:
-        raise UsageError(
-            f"fit: no combination is legal: no dp divides a batch of {asked[0].batch}; take "
-            "another --batch, as a multiple of the devices, or more --axes"
-        )
+        raise UsageError(_nothing_legal(asked[0]))
     result = FitResult(tuple(asked), objective, limits, counted, tuple(rows))
     return replace(result, best=cases[rows.index(result.fits[0])]) if result.fits else result
 
@@ -352,6 +351,29 @@ def _choices(
     size = BATCH if batch is None else batch_of(batch)
     check_batch(size)
     return Choices(given, place, size, model)
+
+
+def _varied(axes: str | None, held: Mapping[str, int]) -> tuple[str, ...]:
+    """What is varied; raises UsageError for what is held, too."""
+    if axes is None:
+        return tuple(name for name in VARIED if name not in held)
+    varied = varied_of(axes)
+    for name in varied:
+        if name in held:
+            flag = "--micro-batch" if name == "micro-batch" else "--parallel"
+            raise UsageError(f"--axes {axes}: {flag} says {name}; leave it out of one of the two")
+    return varied
+
+
+def _nothing_legal(asked: Choices) -> str:
+    """Why there is no combination at all."""
+    if asked.held:
+        held = ", ".join(f"{name}={many}" for name, many in asked.held.items())
+        return f"fit: no combination with {held} is legal; simulate with the same flags says why"
+    return (
+        f"fit: no combination is legal: no dp divides a batch of {asked.batch}; take "
+        "another --batch, as a multiple of the devices, or more --axes"
+    )
 
 
 def _sizes(vary: str | None, changes: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -153,7 +153,11 @@ class RunsOptions(StepOptions, total=False):
 
 
 class FitOptions(ModelOptions, RunOptions, total=False):
-    """Keywords of a search over named axes, which sets those itself."""
+    """Keywords of a search over named axes; those that are given are held, others varied."""
+
+    parallel: str
+    micro_batch: int
+    zero: int
 
 
 class ReportOptions(ModelOptions, AxisOptions, RunOptions, total=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
 from math import gcd
@@ -104,7 +104,8 @@ class Choice:
 class Choices:
     """A network on an array, and which axes and options are varied.
 
-    What ``execution`` says of recompute, update and schedule is not varied.
+    What ``execution`` says of recompute, update and schedule is not varied, nor what is ``held``:
+    axes and the micro-batch by name, as {"tp": 8, "sp": 1}.
     """
 
     network: Network
@@ -112,6 +113,7 @@ class Choices:
     batch: int
     execution: Execution
     varied: tuple[str, ...] = VARIED
+    held: Mapping[str, int] = field(default_factory=dict)
 
     planner_name = AXES
 
@@ -136,14 +138,16 @@ class Choices:
         """Axes tp, sp, cp and ep of every combination, the others 1; small ones first."""
         ways = product(*(self._ways[name] for name in ("tp", "cp", "ep")))
         for tp, cp, ep in sorted(ways, key=lambda one: (one[0] * one[1], *one)):
-            for sp in (True, False) if tp > 1 and "sp" in self.varied else (False,):
-                yield Axes(1, 1, tp, 1, ep, cp, sp)
+            free = tp > 1 and "sp" in self.varied and "sp" not in self.held
+            for sp in (True, False) if free else (tp > 1 and "sp" in self.held,):
+                yield Axes(1, 1, tp, 1, ep, cp, sp, self.held.get("etp", 0))
 
     def of(self, split: Axes) -> Iterator[Choice]:
         """Every legal combination of a split whose weights fit into the devices' memory."""
         for pp, vp in product(self._ways["pp"], self._ways["vp"]):
             dp, rest = divmod(self._devices, split.tp * split.cp * pp)
             legal = not rest and dp and not self.batch % dp and not dp % split.ep
+            legal = legal and dp == self.held.get("dp", dp)
             if not legal or (vp > 1 and pp == 1) or pp * vp > max(self._blocks, 1):
                 continue
             axes = replace(split, dp=dp, pp=pp, vp=vp)
@@ -188,6 +192,7 @@ class Choices:
         found = {}
         for name, many in whole.items():
             powers = powers_to(min(MOST[name], many)) if name in self.varied and many else [1]
+            powers = [self.held[name]] if name in self.held else powers
             found[name] = [n for n in powers if name in ("pp", "vp") or n == 1 or not many % n]
         return found
 
@@ -219,19 +224,22 @@ class Choices:
 
         Without stages all that it has, too. With several at a place the micro-batches go round.
         """
-        share = self.batch // axes.dp
-        if "micro-batch" not in self.varied:
+        share, held = self.batch // axes.dp, self.held.get("micro-batch")
+        if held is None and "micro-batch" not in self.varied:
             return [1]
+        around = axes.pp if axes.vp > 1 else 1
+        if held is not None:
+            return [] if share % held or share // held % around else [held]
         sizes = [size for size in powers_to(share) if not share % size]
         if axes.pp == 1:
             return sorted({*sizes, share})
-        around = axes.pp if axes.vp > 1 else 1
         return [size for size in sizes if size <= MOST_MICRO_BATCH and not share // size % around]
 
     def _updates(self, axes: Axes) -> list[str]:
         """How weights may be updated: as asked, or all ways; whole in stages, as these must be."""
         if "update" not in self.varied or self.execution.update:
-            return [self.execution.update]
+            given = self.execution.update
+            return [] if given == Update.WEIGHTS and axes.pp > 1 else [given]
         if axes.dp * axes.cp == 1:
             return [str(Update.REPLICATED)]
         return [str(one) for one in Update if one is not Update.WEIGHTS or axes.pp == 1]
@@ -317,4 +325,18 @@ def varied_of(text: str) -> tuple[str, ...]:
         if name not in VARIED:
             known = ", ".join("zero" if one == "update" else one for one in VARIED)
             raise UsageError(f"--axes {text}: no {name!r}; there are {known}")
+    return found
+
+
+def held_of(parallel: str | None, micro_batch: Any) -> dict[str, int]:
+    """What has one value in all combinations: {"tp": 8, "sp": 1}. Raises PlanError, UsageError."""
+    found: dict[str, int] = {}
+    if micro_batch is not None:
+        if not str(micro_batch).isdecimal() or int(micro_batch) < 1:
+            raise UsageError(f"--micro-batch {micro_batch}: must be a whole number from 1 on")
+        found["micro-batch"] = int(micro_batch)
+    if parallel:
+        axes = Axes.parse(parallel)
+        names = [part.partition("=")[0] for part in parallel.replace(",", " ").split()]
+        found |= {name: int(getattr(axes, name)) for name in names}
     return found

@@ -182,7 +182,9 @@ class Fit:
         asked = self.choices
         recompute = asked.recomputes(1) if "recompute" in asked.varied else ()
         array, found = asked.execution.planned(asked.array), list[Candidate]()
-        if len(array.group.kinds) > 1:
+        if len(array.group.kinds) > 1 and asked.held:
+            tell("Stages over kinds of devices are left out: --parallel or --micro-batch is given")
+        elif len(array.group.kinds) > 1:
             try:
                 found = candidates(asked.network, array, asked.batch, asked.execution, recompute)
             except PlanError as error:

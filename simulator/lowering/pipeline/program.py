@@ -70,8 +70,19 @@ def step_program(
     check_updates(plan, plan.pipeline, schedule)
     stages = cut_as_planned(network, plan, inference=execution.inference)
     check_places(plan.pipeline, array)
-    writing = _Writing(plan, plan.pipeline, stages, schedule, array, execution, folded)
-    return writing.program(batches)
+    asked = plan, plan.pipeline, stages, schedule, array, execution
+    try:
+        return _Writing(*asked, folded).program(batches)
+    except _UnlikeStagesError:
+        return _Writing(*asked, folded=False).program(batches)
+
+
+class _UnlikeStagesError(PlanError):
+    """Of the stages at a place one treats its accelerators alike, another does not.
+
+    So a vocabulary that two devices cannot halve: where the head is they differ, elsewhere not.
+    Each is followed by itself then.
+    """
 
 
 class _Writing:
@@ -168,10 +179,7 @@ class _Writing:
                 found, versions = self._followed(rank, replica, batches)
                 same = merged([chunk.stage for chunk in chunks], trees)
                 if same is None:
-                    raise PlanError(
-                        f"the stages at place {rank} treat its accelerators differently, which "
-                        "folding cannot follow: simulate with --unfolded"
-                    )
+                    raise _UnlikeStagesError(f"the stages at place {rank} are not alike")
                 deepest = max(trees, key=lambda tree: len(tree.communicators))
                 for worker, tasks, lines, each in same:
                     workers.append(

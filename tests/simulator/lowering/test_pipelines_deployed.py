@@ -14,13 +14,21 @@ from random import Random
 
 import pytest
 
-from hardware import Array, Device, Group
+from hardware import Array, Device, Group, load_array
 from hardware.topology import Topology
-from planners import Pipeline, Plan, Stage, load_planner, planned_in_stages
+from planners import (
+    Axes,
+    Pipeline,
+    Plan,
+    Stage,
+    load_planner,
+    planned_by_axes,
+    planned_in_stages,
+)
 from planners.partition import II, III, Partition
 from planners.pipeline.staging import Staging, places_of
 from planners.plan.split import Split
-from simulator import DEPLOYED, Execution, shares, simulate
+from simulator import DEPLOYED, Execution, Timeline, shares, simulate
 from tests.simulator.lowering.random_pipelines import SCHEDULES
 from tests.simulator.lowering.slow_pipeline import (
     SlowLayer,
@@ -29,7 +37,15 @@ from tests.simulator.lowering.slow_pipeline import (
     SlowStage,
     ends_of,
 )
-from workloads import Builder, Network, cut, load_network, partition_graph
+from workloads import (
+    Builder,
+    Network,
+    Transformer,
+    cut,
+    load_network,
+    partition_graph,
+    transformer,
+)
 
 LATENCY_PS = 3_000_000
 
@@ -202,3 +218,22 @@ def test_folded_and_unfolded_are_one(
     assert folded.link_bytes == pytest.approx(unfolded.link_bytes)
     peaks = [[m.peak_bytes for m in one.memory] for one in (folded, unfolded)]
     assert peaks[0] == peaks[1]
+
+
+@pytest.mark.parametrize("axes", ["tp=2,pp=2,vp=2", "tp=2,sp,pp=2,vp=2,dp=2"])
+def test_a_vocabulary_that_devices_cannot_halve_is_followed_device_by_device(axes: str) -> None:
+    """Its two halves differ, and the stage without them at the same place treats both alike."""
+    array = load_array("h100-cluster", ["nodes=1", f"devices.0.count={8 if 'dp' in axes else 4}"])
+
+    def simulated(vocabulary: int, *, folded: bool = True) -> Timeline:
+        network = transformer(Transformer("gpt", 4, 32, 4, vocabulary, seq=16))
+        parts = Axes.parse(axes)
+        staging = Staging(parallel=parts, micro_batch=1, schedule="interleaved")
+        plan = planned_by_axes(network, DEPLOYED.planned(array), 8, parts, staging)
+        return simulate(network, plan, array, DEPLOYED, folded=folded)
+
+    found, unfolded = (simulated(101, folded=folded) for folded in (True, False))
+    assert found.makespan_ps == unfolded.makespan_ps
+    assert found.totals() == unfolded.totals()
+    assert len(found) > len(simulated(102)) < len(simulated(102, folded=False))
+    assert found.makespan_ps == pytest.approx(simulated(102).makespan_ps, rel=0.01)

@@ -1,12 +1,13 @@
 """Every legal combination of axes and options, once, and what each is as a step."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.fits.choices import Choice, Choices, varied_of
+from experiments.studies.fits.choices import Choice, Choices, held_of, varied_of
 from experiments.studies.options import ZERO, with_options
 from experiments.studies.running.outputs import run_case
 from hardware import Array, load_array
@@ -115,6 +116,41 @@ def test_what_is_given_is_not_varied() -> None:
         assert (ran.update, ran.recompute) == ("gradients", "selective")
         assert ran.staging is not None
         assert ran.staging.schedule == "gpipe"
+
+
+HELD = ("tp=2", "tp=2,sp", "dp=4", "pp=2,vp=2", "cp=2,tp=4"), (None, 4)
+
+
+@pytest.mark.parametrize(("axes", "size"), [*product(HELD[0], HELD[1]), (None, 2)])
+def test_combinations_with_what_is_held_are_those_of_all_that_have_it(
+    axes: str | None, size: int | None
+) -> None:
+    every = asked(GPT, ("tp", "sp", "pp", "vp", "cp", "micro-batch"))
+    held = held_of(axes, size)
+
+    def has(choice: Choice) -> bool:
+        values = choice.fields() | {"micro-batch": choice.micro_batch}
+        return all(values[name] == many for name, many in held.items())
+
+    found = list(replace(every, held=held).choices())
+    assert found == [choice for choice in every.choices() if has(choice)] != []
+
+
+def test_what_is_held_need_not_be_a_power_of_two() -> None:
+    of = replace(asked(GPT, ("pp",), batch=24), held=held_of("tp=2", 3))
+    assert {(c.axes.tp, c.axes.pp, c.micro_batch) for c in of.choices()} == {
+        (2, 1, 3),
+        (2, 2, 3),
+        (2, 4, 3),
+    }
+    assert not [*replace(of, held={"tp": 8}).choices()]  # of 12 heads
+    assert not [*replace(of, held={"micro-batch": 5}).choices()]
+
+
+def test_weights_in_parts_have_one_stage_where_they_are_given_too() -> None:
+    execution = with_options(DEPLOYED, {"zero": "3"})
+    of = Choices(load_network(GPT), array(), 16, execution, ("pp",))
+    assert {choice.axes.pp for choice in of.choices()} == {1}
 
 
 def test_bytes_of_parts() -> None:

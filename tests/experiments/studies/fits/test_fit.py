@@ -22,7 +22,7 @@ from experiments.studies.fits.fit import (
     run_choice,
 )
 from experiments.studies.running.runner import Runner
-from planners import Axes
+from planners import Axes, PlanError
 from simulator import DEPLOYED
 from simulator.search.closed_form.first_pass import Estimate
 from tests.experiments.studies.fits.test_choices import array, asked
@@ -153,6 +153,24 @@ def test_limits_are_kept_and_told() -> None:
     for text in ("memory", "memory=2", "time=2", "speed=1", "memory=0.5,memory=0.4"):
         with pytest.raises(UsageError, match="--at-most"):
             at_most_of(text)
+
+
+def test_what_is_given_is_held_and_told() -> None:
+    found = on([], parallel="tp=2", micro_batch=2, zero=1, axes="pp,recompute")
+    data = found.to_dict()
+    assert data["held"] == {"micro-batch": 2, "tp": 2}
+    assert {row["pp"] for row in data["fits"]} > {1}
+    for row in data["fits"]:
+        assert (row["tp"], row["micro_batch"], row["update"]) == (2, 2, "sharded")
+    assert not any("Micro-batches are of 1" in str(line) for line in found.tables())
+    for faulty, said in (
+        ({"parallel": "tp=5", "axes": "pp"}, "no combination with tp=5 is legal; simulate"),
+        ({"parallel": "tp=2", "axes": "pp,tp"}, "--parallel says tp; leave it out of one"),
+        ({"micro_batch": 0}, "--micro-batch 0: must be"),
+        ({"parallel": "xp=2"}, "no axis 'xp'"),
+    ):
+        with pytest.raises((UsageError, PlanError), match=said):
+            on([], **faulty)  # type: ignore[arg-type]
 
 
 def test_tokens_of_a_step_are_samples() -> None:
