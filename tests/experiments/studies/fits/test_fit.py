@@ -170,7 +170,7 @@ def test_what_is_given_is_held_and_told() -> None:
         ({"parallel": "xp=2"}, "no axis 'xp'"),
     ):
         with pytest.raises((UsageError, PlanError), match=said):
-            on([], **faulty)  # type: ignore[arg-type]
+            on([], **faulty)
 
 
 def test_tokens_of_a_step_are_samples() -> None:
