@@ -113,7 +113,7 @@ def of_precision(chosen: Entry, device: str, settings: Settings) -> Settings:
     formats = {"compute": name} | ({"attention": "bf16"} if name in NARROW else {})
     for format_ in formats.values():
         if format_ not in (has or ["bf16"]):
-            known = ", ".join(has) or 'bf16 alone; chip.peak_by_format.fp32 = "…" gives it others'
+            known = ", ".join(has) or f'bf16 alone; {_PEAKS}{format_} = "…" gives it that'
             raise SpecError(
                 f"{chosen.origin}: precision: {device} has no {format_}; it has {known}"
             )

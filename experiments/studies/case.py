@@ -14,6 +14,7 @@ from hardware import COMMAND_LINE, Array
 from planners import (
     BASELINES,
     PLANNERS,
+    Axes,
     Objective,
     Plan,
     PlanError,
@@ -311,7 +312,8 @@ def _check_schedule(staging: Staging) -> None:
     """Raise PlanError for a schedule whose places need more stages than are asked for."""
     axes, least = staging.parallel, schedule_of(staging.usual_schedule).least_virtual
     if max(staging.virtual, axes.vp if axes else 1) < least:
-        more = f"{axes},vp={least}" if axes else f"pp={max(staging.stages, 2)},vp={least}"
+        stages = max(axes.pp if axes else staging.stages, 2)
+        more = replace(axes or Axes(), pp=stages, vp=least)
         raise PlanError(
             f"schedule {staging.schedule} needs {least} stages a place or more (vp), not 1: take "
             f"--parallel {more}, or --schedule 1f1b"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import lcm
 
 from planners import Pipeline, PlanError
 from simulator.engine.operations import Instruction, Part
@@ -31,7 +32,10 @@ def check(schedule: Schedule, pipeline: Pipeline, *, inference: bool = False) ->
     wrong = schedule.check(replicas, pipeline.virtual, many)
     longest = max(map(len, pipeline.rounds))
     if wrong is None and schedule.whole_batch and any(many % len(r) for r in pipeline.rounds):
-        wrong = f"{many} micro-batches do not go round {longest} replicas"
+        each = lcm(*map(len, pipeline.rounds))
+        wrong = (
+            f"{many} micro-batches do not go round {longest} replicas; take a multiple of {each}"
+        )
     if wrong is None and not schedule.flushes and any(one.turns for one in pipeline.places):
         wrong = "replicas that take unlike numbers of micro-batches do so between two flushes"
     if wrong is None and not schedule.flushes and pipeline.tied and not inference:
