@@ -285,17 +285,44 @@ class Wires:
     def interchangeable(self, first: int, second: int, cores: int) -> bool:
         """Whether nothing on the wires tells two ranges of alike cores apart.
 
-        Places on one ring, torus or mesh do: what others send passes some of
-        them and not others.
+        Of three nodes of four the halves are not alike: the first one ends with two of a node, the
+        second one begins with them. Places on one ring, torus or mesh are not either: what
+        others send passes some of them and not others.
         """
+        one, other = slice(first, first + cores), slice(second, second + cores)
         for subnet in self.subnets:
             if subnet.fabric.has_places:
-                one, other = (
-                    set(subnet.region[start : start + cores].tolist()) for start in (first, second)
-                )
-                if (one & other) - {-1}:
+                here, there = (set(subnet.region[side].tolist()) for side in (one, other))
+                if (here & there) - {-1}:
                     return False
-        return True
+        return all(_swappable(*told, one, other) for told in self._told_apart_by)
+
+    @cached_property
+    def _told_apart_by(self) -> list[tuple[Ints, Ints]]:
+        """By core what it shares with others: its region of each fabric, and its links there.
+
+        And how many cores there are of each; 0 is no link.
+        """
+        found = list[Ints]()
+        for subnet in self.subnets:
+            ways = [way for each in subnet.fabric.levels() for way in (each.up, each.down)]
+            linked = [way[subnet.node] for way in ways if way is not None] or [subnet.node]
+            found += [subnet.region, *(np.where(subnet.region < 0, -1, own) for own in linked)]
+        return [(own + 1, np.bincount(own + 1)) for own in found]
+
+
+def _swappable(labels: Ints, many: Ints, one: slice, other: slice) -> bool:
+    """Whether cores of two ranges can change places, and those with equal labels still have such.
+
+    Of labels 0 0 1 1 2 2 the two halves cannot: 1 would become both 0 and 2.
+    """
+    ends = np.concatenate([labels[one], labels[other]])
+    pairs = np.unique(ends * len(many) + np.concatenate([labels[other], labels[one]]))
+    here, there = np.divmod(pairs, len(many))
+    if (np.diff(here) == 0).any() or ((here == 0) != (there == 0)).any():
+        return False
+    changed = here[here != there]
+    return bool((np.bincount(ends, minlength=len(many))[changed] == many[changed]).all())
 
 
 def _digest(value: object) -> bytes:

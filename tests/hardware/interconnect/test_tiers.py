@@ -93,3 +93,33 @@ def test_a_spec_says_tiers(write: Write) -> None:
     assert (outer.members, Wires(array).names[-8]) == (0, "tier 1 port0 +x")
     changed = load_array(write(TIERS), ["topology.levels.0.bandwidth=8 GB/s"])
     assert changed.topology.levels[0].bytes_per_s == 4e9
+
+
+def test_halves_that_part_a_node_are_not_interchangeable() -> None:
+    """Whole nodes are, and whatever is within one."""
+    w = Wires(load_array("h100-cluster", ["nodes=3", "devices.0.count=4"]))
+    for first, cores, alike in (
+        *((0, 6, False), (0, 3, False), (6, 3, False), (2, 4, False), (3, 1, False)),
+        *((0, 4, True), (4, 4, True), (0, 1, True), (2, 1, True), (0, 2, True), (8, 2, True)),
+    ):
+        assert w.interchangeable(first, first + cores, cores) is alike, (first, cores)
+
+
+@given(st.data(), tiered())
+def test_ranges_are_interchangeable_where_changing_places_changes_no_load(
+    data: st.DataObject, levels: tuple[Tier, ...]
+) -> None:
+    """If they are, any messages load as many links as before by as much."""
+    w = wires(*levels)
+    cores = data.draw(st.integers(1, w.cores // 2))
+    first = data.draw(st.integers(0, w.cores - 2 * cores))
+    if not w.interchangeable(first, first + cores, cores):
+        return
+    other = np.arange(w.cores)
+    one, two = slice(first, first + cores), slice(first + cores, first + 2 * cores)
+    other[one], other[two] = other[two].copy(), other[one].copy()
+    ends = st.lists(st.integers(0, w.cores - 1), min_size=4, max_size=4)
+    for _ in range(5):
+        a, b = (np.array(data.draw(ends)) for _ in "ab")
+        assert sorted(w.loads(a, b)) == sorted(w.loads(other[a], other[b]))
+        assert w.message_latency_s(a, b) == w.message_latency_s(other[a], other[b])

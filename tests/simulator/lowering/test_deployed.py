@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Group, Topology, by_core, load_array, wires_of
+from hardware.topology import Tier
 from planners import Plan, PlanError
 from planners.order import Kind, Phase
 from simulator import (
@@ -22,7 +23,7 @@ from simulator import (
     simulate,
 )
 from simulator.analysis.stalls import core_steps
-from tests.strategies import arrays, networks, plans
+from tests.strategies import arrays, devices, networks, plans
 from workloads import Builder, Network, load_network
 
 EXACT = Execution("deployed", whole_shards=False)
@@ -45,6 +46,22 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     return network, plan, array, draw(executions)
 
 
+@st.composite
+def on_nodes(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
+    """Any plan on nodes of two to four boards, of which halves of the array may part one."""
+    network, device, members = draw(networks(5)), draw(devices()), draw(st.integers(2, 4))
+    inner = draw(st.sampled_from(("switch", "ring", "mesh", "fully_connected")))
+    rails = draw(st.sampled_from((1, members)))
+    levels = Tier(inner, members, 1e7, 1e-6), Tier("switch", 0, 1e6, 1e-5, rails)
+    kinds = [(device, members * draw(st.integers(2, 4)))]
+    if draw(st.booleans()):
+        other = replace(device, name="other", chip_peak_flops_per_s=3e6)
+        kinds.append((other, members * draw(st.integers(1, 2))))
+    array = Array("nodes", "", Group(tuple(kinds)), topology=Topology("tiers", levels=levels))
+    plan = draw(plans(network, by_core(array), 24))
+    return network, plan, array, draw(executions)
+
+
 def durations(timeline: Timeline) -> dict[Operation, tuple[int, int]]:
     """Start and end of every exchange."""
     columns, ops = timeline.columns, timeline.operations
@@ -55,8 +72,8 @@ def durations(timeline: Timeline) -> dict[Operation, tuple[int, int]]:
     }
 
 
-@settings(max_examples=40, deadline=None)
-@given(steps())
+@settings(max_examples=80, deadline=None)
+@given(st.one_of(steps(), on_nodes()))
 def test_folded_is_unfolded(case: tuple[Network, Plan, Array, Execution]) -> None:
     folded, unfolded = simulate(*case), simulate(*case, folded=False)
     assert folded.iteration_ps == unfolded.iteration_ps
@@ -230,3 +247,12 @@ def test_odd_halves_on_wires_that_tell_them_apart(kind: str, boards: int) -> Non
     folded, unfolded = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
     assert folded.iteration_ps == unfolded.iteration_ps
     assert len(folded) < len(unfolded)
+
+
+def test_halves_that_part_a_node_are_followed_each() -> None:
+    """Of three nodes of two GPUs the first three are 0 0 1, the others 1 2 2."""
+    array = load_array("h100-cluster", ["nodes=3", "devices.0.count=2"])
+    network = load_network("gpt2:layers=1:seq=32")
+    plan = plan_of(Case(network, "hypar", array, 64, execution=DEPLOYED))
+    folded, unfolded = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
+    assert folded.iteration_ps == unfolded.iteration_ps
