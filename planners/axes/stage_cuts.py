@@ -41,8 +41,8 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
         return (0,)
     blocks = blocks_of(graph)
     begins = (*blocks.firsts, blocks.end)
-    counts = _counts(len(blocks.firsts), stages)
-    if blocks.alike and counts and (blocks.end < len(graph) or counts[-1]):
+    counts = _counts(len(blocks.firsts), stages) if blocks.alike else None
+    if counts and (begins[0] or counts[0]) and (blocks.end < len(graph) or counts[-1]):
         return (0, *(begins[passed] for passed in accumulate(counts[:-1])))
     flops = sizing(graph).of(1, whole(graph), fused=True).flops
     each = flops[0] + flops[1] + flops[2]

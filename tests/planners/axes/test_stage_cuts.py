@@ -6,6 +6,7 @@ from planners import PlanError
 from planners.axes.stage_cuts import blocks_of, first_nodes
 from planners.axes.stage_devices import first_nodes_of
 from workloads import Builder, Network, Transformer, load_network, partition_graph, transformer
+from workloads.zoo import NETWORKS
 
 
 def firsts(name: str, stages: int) -> list[str]:
@@ -109,3 +110,11 @@ def test_without_blocks_by_flops() -> None:
     with pytest.raises(PlanError, match="17 stages, but only 16 layers have weights"):
         firsts("vgg16", 17)
     assert len(firsts("gpt2", 30)) == 30
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_every_network_is_cut_into_any_stages(name: str) -> None:
+    """Those without blocks, too, and those that have fewer of them than stages."""
+    graph = partition_graph(load_network(name))
+    for stages in range(2, 1 + min(sum(not node.join for node in graph), 8)):
+        assert len(firsts(name, stages)) == stages
