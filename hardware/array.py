@@ -92,13 +92,15 @@ class Group:
     """Accelerators that a split treats as one side: (device, count) by kind.
 
     Counts are those of ``unit``. Halving ends at single ``leaf``: at boards,
-    as in the papers, or at cores. What the halves can send to each other is
-    for ``hardware.bisection`` to say.
+    as in the papers, or at cores. As long as there are more it parts none of so many leaves
+    (``together``, the most first): of 24 with (8,) the halves are 16 and 8, then 8 and 8.
+    What the halves can send to each other is for ``hardware.bisection`` to say.
     """
 
     kinds: tuple[tuple[Device, int], ...]
     unit: Unit = "board"
     leaf: Unit = "board"
+    together: tuple[int, ...] = ()
 
     @property
     def leaves(self) -> tuple[int, ...]:
@@ -156,9 +158,13 @@ class Group:
             count, unit = (
                 (device.chips, "chip") if unit == "board" else (device.cores_per_chip, "core")
             )
-        second = count // 2
-        first = Group(((device, count - second),), unit, self.leaf)
-        return first, Group(((device, second),), unit, self.leaf)
+        each = _each(device, unit, self.leaf)
+        size = count * each
+        kept = (n for n in self.together if n < size and not n % each and not size % n)
+        whole = next(kept, each) // each
+        second = count // whole // 2 * whole
+        first = replace(self, kinds=((device, count - second),), unit=unit)
+        return first, replace(first, kinds=((device, second),))
 
     def taken(self, first: int, count: int) -> Group:
         """So many leaves from number ``first`` on, in the largest units of which they are whole.

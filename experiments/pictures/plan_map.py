@@ -102,7 +102,7 @@ def plot_plan(plan: Plan, array: Array) -> Figure:
 def _blocks(plan: Plan, array: Array) -> list[Block]:
     blocks: list[Block] = []
     x = 0.0
-    for group, level, chain in stretches(plan.root, array.group, 0):
+    for group, level, chain in stretches(plan.root, plan.group(array), 0):
         if len(chain[0].halves) == 1:
             title = [_words(group), "in halves, level"]
         else:

@@ -189,7 +189,7 @@ def _columns(plan: Plan, group: Group) -> Iterator[tuple[str, int, PlanSplit]]:
 
 
 def _map(plan: Plan, array: Array) -> dict[str, Any]:
-    found = list(islice(_columns(plan, array.group), MOST_COLUMNS + 1))
+    found = list(islice(_columns(plan, plan.group(array)), MOST_COLUMNS + 1))
     shown = found[:MOST_COLUMNS]
     rows: list[list[object]] = [[name] for name in plan.nodes]
     for _, _, split in shown:

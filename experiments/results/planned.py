@@ -95,7 +95,7 @@ CUTS = ("group", "level", "layer", "type", "share", "cost", "update")
 def _cuts(plan: Plan, array: Array) -> Iterator[tuple[Any, ...]]:
     """Of each layer at each level of each distinct group what ``CUTS`` are called."""
     updates = tuple(map(str, plan.updates)) or (str(Update.REPLICATED),) * len(plan.nodes)
-    for group, first, chain in stretches(plan.root, array.group, 0):
+    for group, first, chain in stretches(plan.root, plan.group(array), 0):
         for i, split in enumerate(chain):
             for layer, cut, update in zip(plan.nodes, split.partitions, updates, strict=True):
                 where = describe(group, chain), first + i, layer
@@ -128,7 +128,7 @@ def tables(plan: Plan, array: Array) -> list[Table | str]:
         parts += ["", said.rstrip()]
     if plan.pipeline is not None:
         return [*parts, *_stages(plan, plan.pipeline, array)]
-    for group, level, chain in stretches(plan.root, array.group, 0):
+    for group, level, chain in stretches(plan.root, plan.group(array), 0):
         parts += ["", describe(group, chain), *_pieces(plan, chain, level, unit)]
     if plan.root is None:
         parts += ["", "A single accelerator: nothing is split."]
@@ -180,7 +180,7 @@ def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
                 for row in _rows(one, array.part(*place.replica(replica))):
                     yield row | {"network": plan.network, "stage": k} | which
         return
-    for group, first, chain in stretches(plan.root, array.group, 0):
+    for group, first, chain in stretches(plan.root, plan.group(array), 0):
         for level, split in enumerate(chain, first):
             for v, (name, part) in enumerate(zip(plan.nodes, split.partitions, strict=True)):
                 yield {

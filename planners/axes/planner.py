@@ -94,11 +94,11 @@ class _Planning:
                 check_groups(self._graph, "tp", tp)
         if axes.ep > 1:
             check_groups(self._graph, "ep", axes.ep)
-        self._ways, self._replicas = _ways(axes, self._order)
+        self._ways = _ways(axes, self._order)
         self._apart = bool(stages) and axes.dp == 1
         """Whether each replica of a stage is planned by itself."""
         self._places = self._placed(stages)
-        self._known: dict[Hashable, Split | None] = {}
+        self._known: dict[Hashable, Plan] = {}
 
     def plan(self, batch: int) -> Plan:
         """Stages, or one plan for all layers."""
@@ -123,7 +123,7 @@ class _Planning:
     def _micro_batches(self, batch: int) -> int:
         """Of all replicas of the stages, which take them in turn."""
         samples, asked = self._staging.samples(self._axes.pp), self._staging.micro_batches
-        dp, replicas = self._axes.dp, self._replicas
+        dp, replicas = self._axes.dp, 1
         if self._apart:
             dp = replicas = math.lcm(*(len(place.round) for place in self._places))
         if samples is None:
@@ -166,13 +166,13 @@ class _Planning:
         """
         if not stages:
             each = self._array.group.size // self._axes.pp
-            return tuple(Place(k * each, each, self._replicas) for k in range(self._axes.pp))
+            return tuple(Place(k * each, each) for k in range(self._axes.pp))
         found = places_on(self._array, stages, self._axes.cp)
         if self._apart:
             return tuple(found)
         if any(place.parts for place in found):
             raise PlanError("stage-hw: the devices of a stage are no neighbours in the array")
-        return tuple(replace(place, replicas=self._replicas) for place in found)
+        return tuple(replace(place, replicas=1) for place in found)
 
     def _split(self, plan: Plan, network: Network, array: Array, like: int = 0) -> Plan:
         """The plan with the splits of its layers, priced; stages ``like`` one share theirs."""
@@ -186,36 +186,43 @@ class _Planning:
             how = {"by_positions": self._axes.sp, "experts_whole": self._axes.over_tp}
             ways = self._ways_on(array.group.size)
             types = {axis: types_along(axis, graph, **how) for axis, _ in ways}
-            root = _tree(array.group, ways, types)
-            made = priced(network, array, replace(plan, root=root), self._objective)
-            self._known[sort] = made.root
-        return replace(plan, root=self._known[sort])
+            together = _together(array.group, ways)
+            group = replace(array.group, together=together)
+            made = replace(plan, root=_tree(group, ways, types), together=together)
+            self._known[sort] = priced(network, replace(array, group=group), made, self._objective)
+        known = self._known[sort]
+        return replace(plan, root=known.root, together=known.together)
 
     def _ways_on(self, devices: int) -> Ways:
         """The axes of a replica with so many devices: some are of unlike widths."""
         if not self._apart:
             return self._ways
-        return _ways(replace(self._axes, tp=devices // self._axes.cp), self._order)[0]
+        return _ways(replace(self._axes, tp=devices // self._axes.cp), self._order)
 
 
-def _ways(axes: Axes, order: Sequence[str]) -> tuple[Ways, int]:
-    """The axes of a stage's devices, outermost first, and how many replicas of it there are.
-
-    Halving must not part what is split along an inner axis. Of 24 devices the halves are
-    12, and cut a group of 8 in two: with dp 3 and tp 8 there are 3 replicas of 8 instead.
-    """
-    ways, replicas = list[tuple[str, int]](), 1
+def _ways(axes: Axes, order: Sequence[str]) -> Ways:
+    """The axes of a stage's devices, outermost first."""
+    ways = list[tuple[str, int]]()
     for axis in reversed(order[:-1]):
         many = getattr(axes, axis)
-        if axis == "dp" and axis != order[0] and axes.tp * axes.cp > 1:
-            odd = many // (many & -many)
-            if odd > 1 and (many // odd) % axes.ep_of_dp == 0:
-                replicas, many = odd, many // odd
         if axis == "dp" and axes.ep_of_dp > 1:
             ways += [("dp", many // axes.ep_of_dp), ("ep", axes.ep_of_dp)]
         else:
             ways.append((axis, many))
-    return tuple((axis, many) for axis, many in ways if many > 1), replicas
+    return tuple((axis, many) for axis, many in ways if many > 1)
+
+
+def _together(group: Group, ways: Ways) -> tuple[int, ...]:
+    """What halving must not part, the most devices first: what inner axes split.
+
+    Of 24 devices with dp 3 and tp 8 the halves would be 12, and cut a group of 8 in two. Where
+    all numbers are powers of two, and devices of one kind, halves part none anyway.
+    """
+    if len(group.kinds) == 1 and all(not many & (many - 1) for _, many in ways[:-1]):
+        return ()
+    numbers = [many for _, many in ways]
+    inner = [math.prod(numbers[place:]) for place in range(1, len(numbers))]
+    return tuple(each for each in inner if each > 1)
 
 
 def _tree(group: Group, ways: Ways, types: Mapping[str, Types]) -> Split | None:

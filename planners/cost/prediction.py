@@ -72,7 +72,7 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
     exchanges: list[_Exchange] = []
     shared = shared_out(graph, plan.updates)
     following = _Following(bisection_of(array), graph, plan.batch, shared, exchanges)
-    clocks = following.down(plan.root, array.group, whole(graph), [1.0] * len(graph))
+    clocks = following.down(plan.root, plan.group(array), whole(graph), [1.0] * len(graph))
     for item in gathered_order(shared):
         for exchange in reversed(exchanges):
             exchange.meet(item, graph, plan.communication)

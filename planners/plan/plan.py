@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
+from hardware import Array, Group
 from hardware.reader import checked, parse_json, read_text
 from planners.errors import PlanError
 from planners.partition import III, Communication
@@ -135,7 +136,8 @@ class Plan:
     each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
     of every node how its weights are updated (none: replicated, all of them). Gradients go
     in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it),
-    updates in ``update_order`` ("layers" or "arrival"; "": likewise). One that was read says
+    updates in ``update_order`` ("layers" or "arrival"; "": likewise). Its splits part none of so
+    many accelerators (``together``, see ``hardware.Group``). One that was read says
     the ``array`` that it was made for, where its file does. Raises PlanError when
     a layer lacks a partition, a share is not within 0...1, or a value is none of these.
     """
@@ -151,6 +153,7 @@ class Plan:
     updates: Updates = ()
     bucket_bytes: float | None = None
     update_order: str = ""
+    together: tuple[int, ...] = ()
     array: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -189,6 +192,10 @@ class Plan:
             for own in stage.plans or (stage.plan,):
                 yield from own.splits()
 
+    def group(self, array: Array) -> Group:
+        """The array's accelerators, as this plan halves them."""
+        return replace(array.group, together=self.together)
+
     def levels(self) -> list[Split] | None:
         """The splits from the top down where all halves are alike, else None."""
         levels: list[Split] = []
@@ -226,6 +233,7 @@ class Plan:
             "layers": list(self.nodes),
             **updates_to_json(self.updates, self.update_order),
             **bucket_to_json(self.bucket_bytes),
+            **({"together": list(self.together)} if self.together else {}),
             **(
                 {"pipeline": pipeline_to_json(self.pipeline)}
                 if self.pipeline
@@ -261,6 +269,7 @@ class Plan:
             updates=updates_of(table.updates),
             bucket_bytes=table.bucket_bytes,
             update_order=table.update_order,
+            together=tuple(table.together),
             array=table.array,
         )
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from hardware.reader import Table
+from hardware.reader import Table, whole
 from planners.partition import Communication, Partition, PartitionType
 from planners.plan.split import Split
 from planners.plan.updates import Update
@@ -79,6 +79,7 @@ class StepTable(PlanPart):
     updates: list[Annotated[Update, Field(strict=False)]] = Field(default=[])
     bucket_bytes: float | None = None
     update_order: str = ""
+    together: list[Annotated[int, whole(1, 1 << 20)]] = Field(default=[], max_length=MOST_LEVELS)
     array: str = ""
     root: SplitTable | None = None
     tree: SplitTable | None = None

@@ -31,8 +31,8 @@ Parted = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 class Follower:
     """What a worker has done of each micro-batch: lines by their number.
 
-    What the stages of a place exchange of gradients and new weights
-    goes one after the other, as on one communicator: in ``_streams`` are the last of each.
+    What the stages of a place, and their micro-batches, exchange of gradients and new weights
+    goes one after the other, as on one communicator: ``_stream`` is the last of it.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Follower:
         self._awaited: tuple[Done, ...] = ()
         """A send that computations come behind, where exchanges overlap."""
         self._blocks: dict[tuple[int, ...], list[tuple[tuple[int, ...], Block | None]]] = {}
-        self._streams: dict[int, Done] = {}
+        self._stream: tuple[Done, ...] = ()
         self._made: Made = ((), Instruction(frozenset(), 0, 0), {})
         """With rendezvous: what the pass before it made, which is sent before the next one."""
         self._parted: dict[tuple[frozenset[Part], int], Parted] = {}
@@ -60,7 +60,7 @@ class Follower:
             i
             for (_, part), some in rank_program.lines.items()
             for i in some
-            if part in (Part.SUMS, Part.NEW_WEIGHTS) and self._template[i].communicator is None
+            if part in (Part.WEIGHTS, Part.SUMS, Part.NEW_WEIGHTS) and self._exchanges(i)
         }
         own = machine.own.lines(worker) if machine.own else frozenset[int]()
         self._own = own - self._streamed
@@ -121,6 +121,11 @@ class Follower:
             sent = ()
         own = {*lines} - {*received, *sent}
         return received, tuple(i for i in lines if i in own), sent
+
+    def _exchanges(self, line: int) -> bool:
+        """Whether a line is an exchange of the stage's own."""
+        task = self._template[line]
+        return bool(task.parties) and task.operation.kind != SEND and task.communicator is None
 
     def _between(self, line: int) -> bool:
         """Whether a line sends something, receives it, or gathers what was received in parts."""
@@ -198,10 +203,10 @@ class Follower:
         if parties:
             at = micro_batch if communicator is None else instruction.round
             if line in self._streamed:
-                after += [e for s, e in self._streams.items() if s != instruction.stage]
+                after += [one for one in self._stream if one not in after]
             found = machine.meet(worker, operation, parties, at, after, communicator=communicator)
             if line in self._streamed:
-                self._streams[instruction.stage] = found
+                self._stream = (found,)
         elif self._units:
             found = machine.compute(worker, operation, micro_batch, after)
             self._given.append((operation, found))

@@ -128,7 +128,7 @@ Layout = tuple[Cores, tuple[Types, ...]]
 
 def layout_of(plan: Plan, array: Array) -> Layout | None:
     """The first 2^j cores of a kind, halved alike all the way down; None of any other plan."""
-    group, split, first = array.group, plan.root, 0
+    group, split, first = plan.group(array), plan.root, 0
     while split is not None and split.idle and len(split.working) == 1:
         (working,) = split.working
         first += working * group.halves()[0].size

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from planners.partition import PartitionType
 from simulator.collectives.groups import Members, Rows
 from simulator.sharding.blocks import Block, Shards
 from simulator.sharding.mesh import Mesh
@@ -234,10 +235,9 @@ class PartialSums:
             self._in_block(mesh, collective)
         elif len(busy) == 1:
             self._run(busy[0], collective)
-        elif self._uniform(mesh):
-            cores = Rows(np.flatnonzero(mesh.mask(self.nodes))[np.newaxis])
-            size = np.array(self.size(mesh.shards))
-            self.requests.append(Request(mesh, collective, (cores,), (size,)))
+        elif alike := self._alike(mesh):
+            size = np.array(self.size(alike.shards))
+            self.requests.append(Request(mesh, collective, (Rows(alike.rows),), (size,)))
         elif not self._partial(_types_of(mesh)):
             self._halves(mesh, collective)
         elif collective == "all-reduce":
@@ -271,17 +271,38 @@ class PartialSums:
         here = self._scattered(types) or not self._partial(types)
         return here and all(map(self._all_scattered, mesh.distinct()))
 
-    def _uniform(self, mesh: Mesh) -> bool:
-        """Whether all devices of a mesh have sums of the same, and are alike but for their number.
+    def _alike(self, mesh: Mesh) -> _Alike | None:
+        """Devices that have sums of the same, where all are alike but for their number.
 
         Twelve are six and six, these three and three, of which one half is two devices and the
-        other one: no block, but one collective all the same.
+        other one: no block, but one collective all the same. Of 24 with dp 3 and tp 8 the
+        halves are 16 and 8, and 0 8 16 have sums of the same, 1 9 17, and so on: these are
+        process groups of a plan by axes (``Plan.together``); other plans swap between halves.
         """
         if mesh.idle or len({device for device, _ in mesh.group.kinds}) > 1:
-            return False
+            return None
         if not mesh.halves:
-            return all(map(self._partial, mesh.types))
-        return self._partial(_types_of(mesh)) and all(map(self._uniform, mesh.distinct()))
+            return self._alike_in_block(mesh)
+        if not self._partial(_types_of(mesh)):
+            return None
+        first, second = map(self._alike, mesh.halves)
+        if not first or not second or first.cuts != second.cuts:
+            return None
+        behind = second.rows + mesh.halves[0].cores
+        return first._replace(rows=np.hstack([first.rows, behind]))
+
+    def _alike_in_block(self, mesh: Mesh) -> _Alike | None:
+        block, partial = mesh.block, mesh.together(self._partial)
+        if block is None:
+            return None
+        if all(partial):
+            return _Alike(np.flatnonzero(mesh.mask(self.nodes))[np.newaxis], (), block.largest)
+        busy = block.busy(self.nodes)
+        if not mesh.group.together or not busy.all():
+            return None
+        levels = zip(mesh.types, partial, strict=True)
+        cuts = tuple(tuple(types[v] for v in self.nodes) for types, all_ in levels if not all_)
+        return _Alike(block.groups(partial, busy).rows(), cuts, block.largest)
 
     def _pieces(self, mesh: Mesh) -> list[float]:
         """Bytes of the sums that each half's devices keep when they are scattered over both."""
@@ -321,6 +342,17 @@ class PartialSums:
             padded = None if busy.all() else block.groups(together, np.ones_like(busy))
             self.requests.append(Request(mesh, name, (members,), (size,), padded))
         return max(members.size, 1)
+
+
+class _Alike(NamedTuple):
+    """Devices by row, each with sums of the same, and how levels within rows' devices are cut.
+
+    ``shards`` are what a device has.
+    """
+
+    rows: NDArray[np.int64]
+    cuts: tuple[tuple[PartitionType, ...], ...]
+    shards: Shards
 
 
 def _types_of(mesh: Mesh) -> Types:

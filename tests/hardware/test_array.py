@@ -111,11 +111,37 @@ def test_an_array_has_one_number_format() -> None:
     assert Array("one", "", Group(((wide, 3),))).group.arithmetic == Arithmetic(4.0)
 
 
+@pytest.mark.parametrize(
+    ("count", "together", "halves"),
+    [
+        (24, (8,), {24: (16, 8), 16: (8, 8), 8: (4, 4)}),
+        (12, (6, 2), {12: (6, 6), 6: (4, 2), 4: (2, 2), 2: (1, 1)}),
+        (40, (8,), {40: (24, 16), 24: (16, 8)}),
+        (10, (8,), {10: (5, 5), 5: (3, 2)}),  # which are no eights
+    ],
+)
+def test_halves_part_none_of_those_that_are_together(
+    count: int, together: tuple[int, ...], halves: dict[int, tuple[int, int]]
+) -> None:
+    for cores in (1, 2):
+        board = device(chips=1, cores=cores)
+        group = Group(((board, count // cores),), "board", "core", together)
+        found, left = dict[int, tuple[int, int]](), [group]
+        while left:
+            one = left.pop()
+            if one.size > 1:
+                first, second = one.halves()
+                left += [first, second]
+                found[one.size] = first.size, second.size
+        if cores == 1 or together != (8,) or count != 10:
+            assert found | halves == found
+
+
 def test_values_are_frozen_and_carry_nothing_that_is_not_a_value() -> None:
     group = Group(((device(), 2),))
     with pytest.raises(AttributeError):
         group.leaf = "core"  # type: ignore[misc]
-    assert set(Group.__slots__) == {"kinds", "unit", "leaf"}
+    assert set(Group.__slots__) == {"kinds", "unit", "leaf", "together"}
     assert eval(repr(group), {"Group": Group, **vars(__import__("hardware"))}) == group  # noqa: S307
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -67,7 +68,7 @@ class Rules(ABC):
         check_nodes(plan, network.name, self.graph)
         check_types(plan, self.graph)
         self.plan = plan
-        self.array = array
+        self.array = replace(array, group=plan.group(array)) if plan.together else array
         self.execution = execution
         self.folded = folded
         self.network = network

@@ -125,17 +125,19 @@ def test_micro_batches() -> None:
         many("pp=2,dp=4", micro_batches=3)
 
 
-def test_what_halving_would_part_is_in_replicas() -> None:
-    """Of 12 GPUs in two halves of 6 a group of 4 would be cut: three replicas of 4 instead."""
+def test_halving_parts_nothing_that_an_inner_axis_splits() -> None:
+    """Of 12 GPUs in two halves of 6 a group of 4 would be cut: they are 8 and 4 instead."""
     plan = planned("gpt2", nodes(3), "dp=3,tp=4", 12)
-    pipeline = plan.pipeline
-    assert pipeline is not None
-    assert pipeline.places == (Place(0, 12, 3),)
-    assert (pipeline.micro_batches, pipeline.stages[0].plan.batch) == (3, 4)
-    assert types(pipeline.stages[0].plan) == [{II, III, IV}] * 2
+    assert (plan.pipeline, plan.together) == (None, (4,))
+    assert [half.size for half in plan.group(by_core(nodes(3))).halves()] == [8, 4]
+    assert plan.root is not None
+    assert set(plan.root.types) == {I}
+    assert {partition.share for partition in plan.root.partitions} == {2 / 3}
+    assert Plan.from_json(plan.to_json()) == plan
+    assert planned("gpt2", nodes(4), "dp=4,tp=4", 12).together == ()
     apart = load_array("accpar-homogeneous", ["devices.0.count=12"])
-    with pytest.raises(PlanError, match="would part 4 of dp=4; take powers of two"):
-        planned("gpt2", apart, "tp=3,dp=4", 12, axis_order="dp,tp,pp")
+    plan = planned("gpt2", apart, "tp=3,dp=4", 12, axis_order="dp,tp,pp")
+    assert plan.together == (4,)
 
 
 def test_several_stages_a_place_and_ties() -> None:

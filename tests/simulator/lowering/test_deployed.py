@@ -1,6 +1,7 @@
 """The deployed model: folding, bounds that no schedule can break, and closed forms."""
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.studies.case import Case, plan_of, step_of
+from experiments.studies.options import with_options
 from hardware import Array, Group, Topology, by_core, load_array, wires_of
 from hardware.topology import Tier
 from planners import Plan, PlanError
@@ -19,6 +21,7 @@ from simulator import (
     Execution,
     Operation,
     Timeline,
+    deployed,
     shares,
     simulate,
 )
@@ -256,3 +259,33 @@ def test_halves_that_part_a_node_are_followed_each() -> None:
     plan = plan_of(Case(network, "hypar", array, 64, execution=DEPLOYED))
     folded, unfolded = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
     assert folded.iteration_ps == unfolded.iteration_ps
+
+
+@pytest.mark.parametrize("inner", ["tp=2", "tp=2,sp", "tp=4", "cp=2", "cp=2,tp=2"])
+@pytest.mark.parametrize("zero", ["0", "1"])
+def test_gradients_of_any_number_of_replicas_are_one_collective(inner: str, zero: str) -> None:
+    """Of n replicas each device receives 2 (n - 1) / n of its gradients, all n - 1 times that."""
+    network = load_network("gpt2:layers=2:seq=64")
+
+    def step(replicas: int) -> tuple[float, int, float]:
+        each = prod(int(axis[3:]) for axis in inner.split(",") if axis != "sp")
+        array = load_array("h100-cluster", [f"nodes={replicas}", f"devices.0.count={each}"])
+        options = {"parallel": f"dp={replicas},{inner}", "zero": zero}
+        execution = with_options(deployed(array), options)
+        case = Case(network, "axes", array, 12 * replicas, execution=execution)
+        plan, timeline = step_of(case)
+        assert plan.pipeline is None
+        total, peak = timeline.totals(), max(one.peak_bytes for one in timeline.memory)
+        moved = sum(one.bytes for key, one in total.items() if key[1] in (Kind.SUMS, Kind.WEIGHTS))
+        return moved, timeline.iteration_ps, peak
+
+    found = {replicas: step(replicas) for replicas in (2, 3, 4, 6, 8)}
+    least, most = found[2], found[8]
+    per_replica = (most[0] - least[0]) / 6
+    for replicas, (moved, took_ps, peak) in found.items():
+        assert moved == pytest.approx(least[0] + (replicas - 2) * per_replica, rel=1e-9)
+        assert least[1] * 0.98 <= took_ps <= most[1] * 1.02
+        if zero == "0":
+            assert peak == pytest.approx(least[2], rel=1e-3)
+        else:
+            assert most[2] * 0.999 <= peak <= least[2] * 1.001

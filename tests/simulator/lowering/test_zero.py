@@ -74,6 +74,30 @@ class Slow:
             core = max(core, summed[v]) + self.product(Phase.UPDATE, v)
         return max(core, stream)
 
+    def scattered_ps(self, turns: int) -> int:
+        """Gradients in parts: new weights gathered once, gradients scattered by every micro-batch.
+
+        All of that goes one after the other, whichever micro-batch it is of.
+        """
+        stream = core = 0
+        there = []
+        for k in range(len(self.units)):
+            stream += self.gather(k)
+            there.append(stream)
+        summed: dict[int, int] = {}
+        for turn in range(turns):
+            for k, unit in enumerate(self.units):
+                core = max(core, 0 if turn else there[k])
+                core += sum(self.product(Phase.FORWARD, v) for v in unit)
+            for k in reversed(range(len(self.units))):
+                for v in reversed(self.units[k]):
+                    core += self.product(Phase.BACKWARD, v) + self.product(Phase.GRADIENT, v)
+                stream = max(stream, core) + self.scatter(k)
+                summed |= dict.fromkeys(self.units[k], stream)
+        for v in sorted(summed, reverse=True):
+            core = max(core, summed[v]) + self.product(Phase.UPDATE, v)
+        return max(core, stream)
+
     def one_by_one_ps(self, turns: int = 1) -> int:
         """Nothing at the same time; the update once."""
         last = len(self.units) - 1
@@ -167,6 +191,19 @@ def test_every_micro_batch_gathers_and_scatters(turns: int) -> None:
     """Without overlap as often as there are micro-batches, and the update once."""
     timeline, once = in_turns("weights", turns, overlap=False)
     wanted = once.one_by_one_ps(turns)
+    assert timeline.iteration_ps == pytest.approx(wanted, abs=2 * turns * len(timeline.operations))
+
+
+@pytest.mark.parametrize("turns", [1, 2, 7])
+@pytest.mark.parametrize("latency", ["0 s", "1 ms"])
+def test_gradients_of_all_micro_batches_go_one_after_the_other(
+    turns: int, latency: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where links are slow to start, those of two micro-batches could else wait at once."""
+    slow_links = load_array("tpu-v3-8", [f'devices.0.links.latency="{latency}"'])
+    monkeypatch.setattr("tests.simulator.lowering.test_zero.ARRAY", slow_links)
+    timeline, once = in_turns("gradients", turns, bucket_bytes=0.0)
+    wanted = once.scattered_ps(turns)
     assert timeline.iteration_ps == pytest.approx(wanted, abs=2 * turns * len(timeline.operations))
 
 
