@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from experiments.studies.case import Case, step_of
 from hardware import Array, load_array
 from planners import (
     Axes,
@@ -84,21 +85,24 @@ def test_unlike_devices_are_no_copies() -> None:
 
 
 def wired(nodes: int, axes: str, *changes: str) -> tuple[Timeline, Timeline]:
-    """A small transformer by named axes on nodes of eight GPUs, folded and not."""
+    """A small transformer by named axes in three replicas on nodes of GPUs, folded and not."""
     array = load_array("h100-cluster", [f"nodes={nodes}", "stack=nemo-2024", *changes])
-    execution = replace(deployed(array), staging=Staging(parallel=Axes.parse(axes), micro_batch=1))
-    network = load_network("gpt2-medium:layers=4")
-    plan = planned_by_axes(
-        network, execution.planned(array), 48, Axes.parse(axes), execution.staging or Staging()
-    )
-    made = execution.planned(array)
+    execution = deployed(array)
+    network, made = load_network("gpt2-medium:layers=4"), execution.planned(array)
+    one, staging = made.part(0, made.group.size // 3), Staging(micro_batch=1)
+    plan = planned_by_axes(network, one, 16, Axes.parse(axes), staging)
+    assert plan.pipeline is not None
+    each = plan.pipeline.places[0].count
+    places = tuple(Place(3 * each * k, 3 * each, 3) for k in range(len(plan.pipeline.places)))
+    many = 3 * plan.pipeline.micro_batches
+    pipeline = replace(plan.pipeline, places=places, micro_batches=many)
+    plan = replace(plan, batch=48, pipeline=pipeline)
     once = simulate(network, plan, made, execution)
     return once, simulate(network, plan, made, execution, folded=False)
 
 
 @pytest.mark.parametrize(
-    ("nodes", "axes", "stages"),
-    [(3, "dp=3,tp=8", 1), (6, "dp=3,pp=2,tp=8", 2), (6, "dp=6,pp=2,tp=4", 2), (3, "dp=6,tp=4", 1)],
+    ("nodes", "axes", "stages"), [(3, "tp=8", 1), (6, "pp=2,tp=8", 2), (6, "dp=2,pp=2,tp=4", 2)]
 )
 def test_replicas_on_wires_of_their_own_are_one(nodes: int, axes: str, stages: int) -> None:
     once, all_ = wired(nodes, axes)
@@ -119,6 +123,24 @@ def test_replicas_on_wires_of_their_own_are_one(nodes: int, axes: str, stages: i
 )
 def test_replicas_that_share_wires_are_followed_each(nodes: int, changes: list[str]) -> None:
     """Of a switch, of a node's port; or nodes of 6 that part the 8 of a replica differently."""
-    once, all_ = wired(nodes, "dp=3,pp=2,tp=8", *changes)
+    once, all_ = wired(nodes, "pp=2,tp=8", *changes)
     assert once.makespan_ps == all_.makespan_ps
     assert followed(once) == followed(all_) == 6
+
+
+@pytest.mark.parametrize(
+    ("nodes", "axes"),
+    [(3, "dp=3,tp=8"), (3, "dp=6,tp=4"), (6, "dp=3,pp=2,tp=8"), (6, "dp=6,pp=2,vp=2,tp=4")],
+)
+@pytest.mark.parametrize("update", ["", "sharded"])
+def test_ways_of_dp_that_are_no_power_of_two_fold(nodes: int, axes: str, update: str) -> None:
+    array = load_array("h100-cluster", [f"nodes={nodes}", "stack=nemo-2024"])
+    staging = Staging(parallel=Axes.parse(axes), micro_batch=1)
+    execution = replace(deployed(array), staging=staging, update=update)
+    network = load_network("gpt2-medium:layers=4")
+    case = Case(network, "axes", array, 24, execution=execution)
+    plan, once = step_of(case)
+    all_ = simulate(network, plan, array, execution, folded=False)
+    assert once.makespan_ps == all_.makespan_ps
+    assert once.traffic_bytes == pytest.approx(all_.traffic_bytes)
+    assert len(once.program.workers) < len(all_.program.workers)
