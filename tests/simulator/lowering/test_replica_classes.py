@@ -137,7 +137,7 @@ def test_ways_of_dp_that_are_no_power_of_two_fold(nodes: int, axes: str, update:
     array = load_array("h100-cluster", [f"nodes={nodes}", "stack=nemo-2024"])
     staging = Staging(parallel=Axes.parse(axes), micro_batch=1)
     execution = replace(deployed(array), staging=staging, update=update)
-    network = load_network("gpt2-medium:layers=4")
+    network = load_network("llama3-8b:layers=4:hidden=256:heads=8:kv_heads=8:ffn=512:seq=128")
     case = Case(network, "axes", array, 24, execution=execution)
     plan, once = step_of(case)
     all_ = simulate(network, plan, array, execution, folded=False)
