@@ -77,6 +77,15 @@ def table_of(of: type, *without: str, **more: tuple[Any, Any]) -> Any:
     return create_model(of.__name__, __base__=Table, **keys | more)
 
 
+def optional(of: type[BaseModel], *without: str) -> dict[str, Any]:
+    """Keys of a table for another one, in which none of them has to be there (None)."""
+    return {
+        field.alias or name: (Annotated[field.annotation, Field(), *field.metadata] | None, None)
+        for name, field in of.model_fields.items()
+        if name not in without
+    }
+
+
 class Cells(Table):
     """A row of a CSV file: its fields are the columns, and numbers are made of their texts."""
 

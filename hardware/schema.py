@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from hardware.array import Group, Model
 from hardware.device import Arithmetic, ChipLinks, Device, Energy, Power, Roofline
@@ -31,6 +31,7 @@ from hardware.reader import (
     Text,
     number,
     one_of,
+    optional,
     table_of,
     validated,
     whole,
@@ -175,13 +176,8 @@ class EntryTable(Table):
     count: Annotated[int, whole(1, 1 << 16)]
 
 
-class ArrayNetworkTable(Table):
-    """``[network]`` of an array: given here, it holds for every board."""
-
-    bandwidth: ByteRate | None = None
-    latency: Duration | None = None
-    efficiency: Share | None = None
-    half_size: Bytes | None = None
+ArrayNetworkTable: Any = create_model("ArrayNetwork", __base__=Table, **optional(LinkTable))
+"""``[network]`` of an array: given here, it holds for every board."""
 
 
 class LevelTable(LinkTable):

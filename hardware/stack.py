@@ -17,12 +17,12 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from hardware.array import SpecError, Stack
 from hardware.device import MovedBytes
-from hardware.reader import Bytes, Duration, Share, Table, Text, number, table_of, whole
-from hardware.schema import NARROW, OPTIMIZERS, PRECISIONS, check
+from hardware.reader import Share, Table, Text, optional, table_of, whole
+from hardware.schema import FORMATS, NARROW, OPTIMIZERS, PRECISIONS, RooflineTable, check
 from hardware.spec import Entry, Settings, beneath, catalog, load_settings
 
 FUSED_SINCE = 2023
@@ -30,41 +30,27 @@ FUSED_SINCE = 2023
 _PEAKS = "chip.peak_by_format."
 
 
-class EfficiencyTable(Table):
-    """Shares of peaks: of products (in all formats, or in one), attention, memory; times.
+_ROOFLINE = optional(
+    *(RooflineTable, "matrix_efficiency", "attention_efficiency", "memory_efficiency"),
+    *("tile", "pad_matrix_unit", "blocking"),
+)
+_Share = (Share | None, None)
+EfficiencyTable: Any = create_model(
+    "Efficiency",
+    __base__=Table,
+    **dict.fromkeys(("products", *FORMATS, "attention", "memory"), _Share),
+    **_ROOFLINE,
+)
+"""Shares of peaks: of products (in all formats, or in one), attention, memory; then a roofline's.
 
-    ``host`` is the least time of an operator, ``overhead`` what each takes besides, ``group``
-    what each expert of a layer's product does, ``host_layer`` the least time of a layer of experts;
-    ``winograd`` how many times fewer products convolutions of 3 x 3 compute; ``variation``
-    by how much alike chips differ in time, all of which wait for the slowest; ``contention`` how
-    much longer computing takes beside exchanges; ``align`` of how many
-    bytes rows of unfused attention are a multiple that matrix units compute. Fused attention
-    rounds a head's features up to a multiple of ``pad_heads``.
-    """
-
-    products: Share | None = None
-    fp64: Share | None = None
-    fp32: Share | None = None
-    tf32: Share | None = None
-    bf16: Share | None = None
-    fp16: Share | None = None
-    fp8: Share | None = None
-    fp4: Share | None = None
-    int8: Share | None = None
-    attention: Share | None = None
-    memory: Share | None = None
-    overhead: Duration | None = None
-    host: Duration | None = None
-    group: Duration | None = None
-    host_layer: Duration | None = None
-    concurrent: Annotated[float, number(0, 1)] | None = None
-    winograd: Annotated[float, number(1, 16)] | None = None
-    variation: Annotated[float, number(0, 0.5)] | None = None
-    contention: Annotated[float, number(0, 0.9)] | None = None
-    align: Bytes | None = None
-    pad_heads: Annotated[int, whole(0, 1 << 16)] | None = None
-
-
+The latter are called and bounded as in a device (``hardware.Roofline``).
+"""
+_KEYS = {
+    "attention": "roofline.attention_efficiency",
+    "memory": "roofline.memory_efficiency",
+    **{key: f"roofline.{key}" for key in _ROOFLINE},
+}
+"""A key of a stack's efficiencies to that of a device."""
 _Gradients = (Literal["2 B", "4 B"] | None, None)
 _Moved = (MovedBytes | None, None)
 _Switch = (bool | None, None)
@@ -137,18 +123,6 @@ def _arithmetic(chosen: Entry, source: str, values: dict[str, Any]) -> Settings:
     }
 
 
-_KEYS = {
-    "attention": "roofline.attention_efficiency",
-    "memory": "roofline.memory_efficiency",
-    **{
-        key: f"roofline.{key}"
-        for key in (
-            *("overhead", "host", "group", "host_layer", "concurrent"),
-            *("winograd", "variation", "contention", "align", "pad_heads"),
-        )
-    },
-}
-"""A key of a stack's efficiencies to that of a device."""
 _OF_DEVICES = (
     "gradients",
     "gradient_buffer",
