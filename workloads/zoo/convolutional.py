@@ -23,6 +23,8 @@ _MOBILE = (
 """Expansion, channels, blocks, and the first block's stride."""
 Step = tuple[int, Sides]
 """Channels and kernel of one convolution of a branch, padded to keep the map."""
+Ways = dict[str, list[Step]]
+"""Branches by name."""
 
 
 def lenet() -> Network:
@@ -102,40 +104,31 @@ def resnet(depth: int) -> Network:
     _conv(net, "conv1", 64, 7, 2)
     net.relu("relu1")
     last = net.pool("pool1", 3, 2, 1)
-    block = _bottleneck if depth == 50 else _basic
     for stage, count in enumerate(_RESNETS[depth], 1):
         channels = 32 << stage
         for i in range(count):
             stride = 2 if i == 0 and stage > 1 else 1
-            last = block(net, f"layer{stage}.{i}", channels, stride, last, i == 0)
+            convs = [(channels, 3, stride), (channels, 3, 1)]
+            if depth == 50:
+                convs = [(channels, 1, 1), (channels, 3, stride), (4 * channels, 1, 1)]
+            project = i == 0 and (depth == 50 or stage > 1)
+            last = _residual(net, f"layer{stage}.{i}", convs, last, project=project)
     _averaged(net, 7)
     return net.build(f"ResNet-{depth} (He et al. 2016), projection shortcuts (option B)")
 
 
-def _basic(net: Builder, name: str, channels: int, stride: int, entry: str, first: bool) -> str:
-    _conv(net, f"{name}.conv1", channels, 3, stride, after=entry)
-    net.relu(f"{name}.relu1")
-    main = _conv(net, f"{name}.conv2", channels, 3)
-    return _join(net, name, channels, stride, entry, main, first and stride > 1)
-
-
-def _bottleneck(
-    net: Builder, name: str, channels: int, stride: int, entry: str, first: bool
+def _residual(
+    net: Builder, name: str, convs: list[tuple[int, int, int]], entry: str, *, project: bool
 ) -> str:
-    _conv(net, f"{name}.conv1", channels, 1, after=entry)
-    net.relu(f"{name}.relu1")
-    _conv(net, f"{name}.conv2", channels, 3, stride)
-    net.relu(f"{name}.relu2")
-    main = _conv(net, f"{name}.conv3", 4 * channels, 1)
-    return _join(net, name, 4 * channels, stride, entry, main, first)
-
-
-def _join(
-    net: Builder, name: str, channels: int, stride: int, entry: str, main: str, project: bool
-) -> str:
+    """Convolutions (channels, kernel, stride), and beside them their entry, or its projection."""
+    main = entry
+    for i, (channels, kernel, stride) in enumerate(convs, 1):
+        main = _conv(net, f"{name}.conv{i}", channels, kernel, stride, after=main)
+        main = net.relu(f"{name}.relu{i}") if i < len(convs) else main
     shortcut = entry
     if project:
-        shortcut = _conv(net, f"{name}.downsample", channels, 1, stride, after=entry)
+        strides = max(stride for _, _, stride in convs)
+        shortcut = _conv(net, f"{name}.downsample", convs[-1][0], 1, strides, after=entry)
     net.add(f"{name}.add", main, shortcut)
     return net.relu(f"{name}.relu")
 
@@ -222,10 +215,14 @@ def inception() -> Network:
     _conv(net, "stem5", 192, 3, 1, 0, operator="relu")
     last = net.pool("pool2", 3, 2)
     for name, pooled in (("5b", 32), ("5c", 64), ("5d", 64)):
-        last = _inception_a(net, name, last, pooled)
+        a: Ways = {"1x1": [(64, 1)], "5x5": [(48, 1), (64, 5)], "3x3": [(64, 1), (96, 3), (96, 3)]}
+        last = _parallel(net, name, last, a, pooled)
     last = _reduce(net, "6a", last, [[(384, 3)], [(64, 1), (96, 3), (96, 3)]])
-    for name, middle in (("6b", 128), ("6c", 160), ("6d", 160), ("6e", 192)):
-        last = _inception_c(net, name, last, middle)
+    for name, c in (("6b", 128), ("6c", 160), ("6d", 160), ("6e", 192)):
+        single: list[Step] = [(c, 1), (c, (1, 7)), (192, (7, 1))]
+        double: list[Step] = [(c, 1), (c, (7, 1)), (c, (1, 7)), (c, (7, 1)), (192, (1, 7))]
+        ways: Ways = {"1x1": [(192, 1)], "7x7": single, "7x7x2": double}
+        last = _parallel(net, name, last, ways, 192)
     wide: list[Step] = [(192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3)]
     last = _reduce(net, "7a", last, [[(192, 1), (320, 3)], wide])
     for name in ("7b", "7c"):
@@ -234,25 +231,10 @@ def inception() -> Network:
     return net.build("Inception-v3 (Szegedy et al. 2016), no auxiliary classifier")
 
 
-def _inception_a(net: Builder, name: str, source: str, pooled: int) -> str:
-    branches = [
-        _branch(net, f"{name}.1x1", source, [(64, 1)]),
-        _branch(net, f"{name}.5x5", source, [(48, 1), (64, 5)]),
-        _branch(net, f"{name}.3x3", source, [(64, 1), (96, 3), (96, 3)]),
-        _pooled(net, name, source, pooled),
-    ]
-    return net.concat(f"{name}.concat", *branches)
-
-
-def _inception_c(net: Builder, name: str, source: str, c: int) -> str:
-    double: list[Step] = [(c, 1), (c, (7, 1)), (c, (1, 7)), (c, (7, 1)), (192, (1, 7))]
-    branches = [
-        _branch(net, f"{name}.1x1", source, [(192, 1)]),
-        _branch(net, f"{name}.7x7", source, [(c, 1), (c, (1, 7)), (192, (7, 1))]),
-        _branch(net, f"{name}.7x7x2", source, double),
-        _pooled(net, name, source, 192),
-    ]
-    return net.concat(f"{name}.concat", *branches)
+def _parallel(net: Builder, name: str, source: str, ways: Ways, pooled: int) -> str:
+    """Branches, and behind them one that pools, joined by their channels."""
+    ends = [_branch(net, f"{name}.{way}", source, steps) for way, steps in ways.items()]
+    return net.concat(f"{name}.concat", *ends, _pooled(net, name, source, pooled))
 
 
 def _inception_e(net: Builder, name: str, source: str) -> str:
