@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from workloads.importers.assembler import Assembler, Value
@@ -24,7 +24,7 @@ from workloads.importers.dims import (
     swapped,
     tensor_of,
 )
-from workloads.importers.neutral import Constant, ModelOperation, Shape
+from workloads.importers.neutral import Constant, ModelOperation
 from workloads.tensors import NetworkError, Tensor
 
 
@@ -60,7 +60,7 @@ def linear(
     ``swap``: the file's output has its last two dimensions the other way round.
     """
     depth, bias = size_of(value.dims[-1]), assembler.operand(operation, 2)
-    features = _features(operation.output, len(weight.shape), swap=swap)
+    features = 1 if len(weight.shape) == 1 else operation.output[-2 if swap else -1]
     groups, odd = divmod(math.prod(weight.shape), depth * features)
     if odd or groups < 1:
         raise NetworkError(f"{value.shape} times {weight.shape} is not {operation.output}")
@@ -80,12 +80,6 @@ def linear(
     dims = (*rows, dim(features, Role.CHANNEL))
     dims = swapped(dims) if swap else dims
     assembler.product(operation, layer, reshaped(dims, operation.output))
-
-
-def _features(shape: Shape, rank: int, *, swap: bool) -> int:
-    if rank == 1:
-        return 1
-    return shape[-2] if swap else shape[-1]
 
 
 def _fields(dims: Dims, groups: int, features: int) -> dict[str, Any]:
@@ -216,95 +210,54 @@ def _heads(value: Value, operation: ModelOperation, at: int) -> Value:
     return replace(value, dims=(split[0], split[2], split[1], split[3]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Labels:
-    """Labels of both operands and the result, an ellipsis written out."""
-
-    left: str
-    right: str
-    result: str
-
-    @property
-    def product(self) -> bool:
-        """Whether every label is summed over both, or kept from one or both."""
-        one, two, result = map(set, (self.left, self.right, self.result))
-        once = len(one) + len(two) + len(result)
-        apart = once == len(self.left + self.right + self.result)
-        return apart and one ^ two <= result <= one | two
-
-    @property
-    def batch(self) -> str:
-        """Kept from both."""
-        return "".join(c for c in self.left if c in self.right and c in self.result)
-
-    @property
-    def rows(self) -> str:
-        """In the left operand alone."""
-        return "".join(c for c in self.left if c not in self.right)
-
-    @property
-    def depth(self) -> str:
-        """Summed over."""
-        return "".join(c for c in self.left if c in self.right and c not in self.result)
-
-    @property
-    def columns(self) -> str:
-        """In the right operand alone."""
-        return "".join(c for c in self.right if c not in self.left)
-
-
 def einsum(assembler: Assembler, operation: ModelOperation) -> None:
     """A product of two operands, a constant one on either side; anything else an operator."""
-    operands = assembler.operands(operation)
-    labels = _labels(operation.attributes["equation"], [len(v.shape) for v in operands])
-    if labels is not None and isinstance(operands[0], Constant):
-        operands, labels = operands[::-1], _Labels(labels.right, labels.left, labels.result)
-    if labels is None or not labels.product:
-        equation = operation.attributes["equation"]
+    operands, equation = assembler.operands(operation), operation.attributes["equation"]
+    terms = _terms(equation, [len(v.shape) for v in operands])
+    if terms is None or not _is_product(*terms):
         assembler.warn(operation, f"Einsum {equation!r}, which is no matrix product")
         assembler.other(operation)
         return
-    left, right = operands
-    size = dict(zip(labels.left + labels.right, left.shape + right.shape, strict=True))
+    (left, right), (a, b, result) = operands, terms
+    if isinstance(left, Constant):
+        left, right, a, b = right, left, b, a
+    assert isinstance(left, Value)  # noqa: S101  (what is of constants alone is constant)
+    size = dict(zip(a + b, left.shape + right.shape, strict=True))
+    batch = [c for c in a if c in b and c in result]
+    rows = [c for c in a if c not in b]
+    depth = [c for c in a if c in b and c not in result]
+    columns = [c for c in b if c not in a]
     output = next(iter(operation.outputs))
-    batch = [size[c] for c in labels.batch]
-    merged = [math.prod(size[c] for c in group) for group in (labels.rows, labels.columns)]
-    product = replace(operation, inputs=(), outputs={output: (*batch, *merged)})
-    _multiply(assembler, product, labels, left, right)
-    made = assembler.made_before(output)
-    order = labels.batch + labels.rows + labels.columns
-    apart = dict(zip(order, reshaped(made.dims, [size[c] for c in order]), strict=True))
-    dims = tuple(apart[c] for c in labels.result)
-    assembler.values[output] = replace(made, dims=dims)
-
-
-def _multiply(
-    assembler: Assembler,
-    product: ModelOperation,
-    labels: _Labels,
-    left: Value | Constant,
-    right: Value | Constant,
-) -> None:
-    if not isinstance(left, Value):
-        return
-    first = _gathered(left.dims, labels.left, labels.batch, labels.rows, labels.depth)
-    one = replace(left, dims=first)
+    merged = [math.prod(size[c] for c in group) for group in (rows, columns)]
+    shape = (*(size[c] for c in batch), *merged)
+    product = replace(operation, inputs=(), outputs={output: shape})
+    one = replace(left, dims=_gathered(left.dims, a, batch, rows, depth))
     if isinstance(right, Constant):
         linear(assembler, product, one, right)
-        return
-    second = _gathered(right.dims, labels.right, labels.batch, labels.depth, labels.columns)
-    computed(assembler, product, one, replace(right, dims=second))
+    else:
+        other = replace(right, dims=_gathered(right.dims, b, batch, depth, columns))
+        computed(assembler, product, one, other)
+    made = assembler.made_before(output)
+    order = [*batch, *rows, *columns]
+    apart = dict(zip(order, reshaped(made.dims, [size[c] for c in order]), strict=True))
+    assembler.values[output] = replace(made, dims=tuple(apart[c] for c in result))
 
 
-def _gathered(dims: Dims, labels: str, batch: str, *merged: str) -> Dims:
+def _is_product(left: str, right: str, result: str) -> bool:
+    """Whether every label is summed over both operands, or kept from one or both."""
+    once = all(len(set(term)) == len(term) for term in (left, right, result))
+    return once and {*left} ^ {*right} <= {*result} <= {*left} | {*right}
+
+
+def _gathered(dims: Dims, labels: str, batch: Sequence[str], *merged: Sequence[str]) -> Dims:
     """Batch dimensions as they are, then one dimension for each group of labels."""
     of = dict(zip(labels, dims, strict=True))
     joined = [tuple(factor for c in group for factor in of[c]) for group in merged]
     return (*(of[c] for c in batch), *joined)
 
 
-def _labels(equation: str, ranks: Sequence[int]) -> _Labels | None:
-    """None where there are not two operands and a result."""
+def _terms(equation: str, ranks: Sequence[int]) -> tuple[str, str, str] | None:
+    """Labels of two operands and a result, an ellipsis written out; None of anything else."""
     left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if not arrow or len(terms) != 2 or len(ranks) != 2:
@@ -315,4 +268,4 @@ def _labels(equation: str, ranks: Sequence[int]) -> _Labels | None:
         for term, rank in zip(terms, ranks, strict=True)
     ]
     full = [t.replace("...", free[64 - n :]) for t, n in zip(terms, spans, strict=True)]
-    return _Labels(full[0], full[1], result.replace("...", free[64 - max(spans) :]))
+    return full[0], full[1], result.replace("...", free[64 - max(spans) :])

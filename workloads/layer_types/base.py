@@ -347,8 +347,8 @@ class LayerType:
         return False
 
     def element_cycles(self, layer: Layer, *, forward: bool) -> float:
-        """Cycles that a vector unit's lane takes for an element of the output."""
-        return cycles_of(self.name, forward=forward)
+        """Cycles that a vector unit's lane takes for an element of the output (products: 0)."""
+        return 0.0 if self.product else cycles_of(self.name, forward=forward)
 
 
 Type = TypeVar("Type", bound=type[LayerType])

@@ -31,9 +31,6 @@ class Computed(LayerType):
     def output(self, layer: Layer, features: int) -> Tensor:
         return Tensor(features, layer.input.height, layer.input.width)
 
-    def element_cycles(self, layer: Layer, *, forward: bool) -> float:
-        return 0.0
-
     def _by(self, layer: Layer, groups: int) -> Dimensions:
         """Dimensions where ``groups`` have matrices of their own."""
         k, n = layer.input.channels // layer.groups, layer.output.channels // layer.groups

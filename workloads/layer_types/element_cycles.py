@@ -21,8 +21,12 @@ _LIKE = {
     "log": "pow", "rsqrt": "sqrt", "avg_pool": "mean",
 }  # fmt: skip
 """Operators that take as long as others."""
+_FREE = frozenset({"flatten", "reshape", "slice", "concat", "received", "sent", "shift"})
+"""Operators on which vector units spend nothing."""
 
 
 def cycles_of(operator: str, *, forward: bool) -> float:
     """Lane cycles of one element of an operator's output."""
+    if operator in _FREE:
+        return 0.0
     return float((_FORWARD if forward else _BACKWARD).get(_LIKE.get(operator, operator), 1))

@@ -54,6 +54,3 @@ class Flatten(LayerType):
 
     def view(self, layer: Layer) -> bool:
         return True
-
-    def element_cycles(self, layer: Layer, *, forward: bool) -> float:
-        return 0.0

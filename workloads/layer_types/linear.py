@@ -66,9 +66,6 @@ class Weighted(LayerType):
         summed = Step((Role.ERROR,), what="bias gradient", times=0)
         return (weights, summed) if layer.bias and layer.apart else (weights,)
 
-    def element_cycles(self, layer: Layer, *, forward: bool) -> float:
-        return 0.0
-
     def spectral_macs(self, layer: Layer) -> tuple[int, int]:
         return self._spectral(layer, layer.input.channels, layer.output.channels, layer.groups)
 

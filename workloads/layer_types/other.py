@@ -80,8 +80,6 @@ CURVED = frozenset(_CURVED.split())
 """Element-wise operators whose backward needs values."""
 _DERIVED = frozenset({"relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "reciprocal"})
 """Of these, what is derived from its result (PyTorch, tools/autograd/derivatives.yaml)."""
-_FREE = frozenset({"flatten", "reshape", "slice", "concat", RECEIVED, SENT, "shift"})
-"""Operators on which vector units spend nothing."""
 
 
 @register
@@ -154,8 +152,7 @@ class Other(LayerType):
         return layer.operator in VIEWS
 
     def element_cycles(self, layer: Layer, *, forward: bool) -> float:
-        word = layer.operator or self.name
-        return 0.0 if word in _FREE else cycles_of(word, forward=forward)
+        return cycles_of(layer.operator or self.name, forward=forward)
 
 
 def _probabilities(layer: Layer) -> Kept:

@@ -16,29 +16,17 @@ from workloads.tensors import NetworkError
 DOMAIN = "accelarray"
 """The domain of our own exporter's operators: unweighted ones that ONNX has no name for."""
 
+_RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "CastLike")
 VIEWS = {
-    "Reshape": "reshape",
-    "Flatten": "reshape",
-    "Squeeze": "reshape",
-    "Unsqueeze": "reshape",
-    "Identity": "reshape",
-    "Cast": "reshape",
-    "CastLike": "reshape",
+    **dict.fromkeys(_RESHAPES, "reshape"),
+    **dict.fromkeys(("Slice", "Split"), "slice"),
     "Expand": "expand",
-    "Slice": "slice",
-    "Split": "slice",
 }
 SIMPLE = {
-    "MatMul": "matmul",
+    **dict.fromkeys(("Add", "Sub", "Sum"), "add"),
+    **dict.fromkeys(("Mul", "Div"), "mul"),
     "BatchNormalization": "batch_norm",
-    "Relu": "relu",
-    "Softmax": "softmax",
-    "Add": "add",
-    "Sub": "add",
-    "Sum": "add",
-    "Mul": "mul",
-    "Div": "mul",
-    "Concat": "concat",
+    **{kind: kind.lower() for kind in ("MatMul", "Relu", "Softmax", "Concat")},
 }
 NAMES = {
     "LayerNormalization": "layer_norm",
@@ -148,8 +136,8 @@ def _reduce_mean(item: _Node) -> list[ModelOperation]:
         axes = item.tensors.integers(item.input(1))
     if axes is None:
         axes = range(len(item.shape(0)))
-    operation = item.operation("mean", axes=tuple(axes))
-    return [ModelOperation(item.name, "mean", item.reads[:1], item.outputs, operation.attributes)]
+    attributes = {"axes": tuple(axes)}
+    return [ModelOperation(item.name, "mean", item.reads[:1], item.outputs, attributes)]
 
 
 def _gemm(item: _Node) -> list[ModelOperation]:
@@ -172,10 +160,8 @@ def _gather(item: _Node) -> list[ModelOperation]:
     if item.constant(0) and axis == 0:
         return [item.operation("embedding")]
     if item.constant(1) and not item.constant(0) and len(ids) <= 1:
-        view = ModelOperation(item.name, "slice", item.reads[:1], item.outputs)
-        if not ids:
-            view = ModelOperation(item.name, "select", item.reads[:1], item.outputs, {"axis": axis})
-        return [view]
+        verb = "slice" if ids else "select"
+        return [ModelOperation(item.name, verb, item.reads[:1], item.outputs, {"axis": axis})]
     return [item.operation("other", operator="gather")]
 
 

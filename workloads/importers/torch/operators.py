@@ -80,8 +80,7 @@ def _conv(call: Call) -> ModelOperation:
         value = call.arg(at, key, default)
         if isinstance(value, str):
             return tuple(k // 2 if value == "same" else 0 for k in kernel)
-        values = [value] if isinstance(value, int) else list(value)
-        return tuple(values * dims if len(values) == 1 else values)
+        return _along(dims, value)
 
     kernel = call.shape(1)[2:]
     transposed = call.kind.startswith("conv_transpose")
@@ -102,20 +101,21 @@ def _conv(call: Call) -> ModelOperation:
 
 def _pool(call: Call) -> ModelOperation:
     dims = len(call.outputs[next(iter(call.outputs))]) - 2
-
-    def wide(value: Any, default: tuple[int, ...]) -> tuple[int, ...]:
-        values = [value] if isinstance(value, int) else list(value or default)
-        return tuple(values * dims if len(values) == 1 else values)
-
-    kernel = wide(call.arg(1, "kernel_size"), ())
+    kernel = _along(dims, call.arg(1, "kernel_size"))
     verb = "max_pool" if call.kind.startswith("max") else "avg_pool"
     return call.operation(
         verb,
         call.node.args[0],
         kernel=kernel,
-        stride=wide(call.arg(2, "stride"), kernel),
-        padding=wide(call.arg(3, "padding", 0), (0,) * dims),
+        stride=_along(dims, call.arg(2, "stride") or kernel),
+        padding=_along(dims, call.arg(3, "padding") or 0),
     )
+
+
+def _along(dims: int, value: Any) -> tuple[int, ...]:
+    """A number for each dimension, of one for all or one each."""
+    values = [value] if isinstance(value, int) else list(value)
+    return tuple(values * dims if len(values) == 1 else values)
 
 
 def _adaptive(call: Call) -> ModelOperation:
@@ -244,16 +244,9 @@ def _dropout(call: Call) -> ModelOperation:
     return call.operation("other" if training else "reshape", call.node.args[0], operator="dropout")
 
 
-def _operator(call: Call) -> ModelOperation:
+def _operator(call: Call, **note: str) -> ModelOperation:
     """An operator of all its tensors, whose name says enough."""
-    return ModelOperation(
-        call.name, "other", call.all_inputs(), call.outputs, {"operator": call.kind}
-    )
-
-
-def _not_understood(call: Call) -> ModelOperation:
-    note = f"{call.node.target} with a projection is not understood"
-    attributes = {"operator": call.kind, "note": note}
+    attributes = {"operator": call.kind, **note}
     return ModelOperation(call.name, "other", call.all_inputs(), call.outputs, attributes)
 
 
@@ -267,7 +260,8 @@ def _cell(call: Call) -> list[ModelOperation]:
     names = list(call.outputs)
     per = len(weights) // (layers * directions)
     if per > (4 if biased else 2):  # a projection of the state: a third matrix in every layer
-        return [_not_understood(call)]
+        note = f"{call.node.target} with a projection is not understood"
+        return [_operator(call, note=note)]
     shape = call.outputs[names[0]]
     hidden = shape[-1] // directions
     source, found = tensor_name(args[0]), []
