@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from experiments.terms import collective
@@ -110,23 +109,12 @@ def received(timeline: Timeline) -> list[list[int]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Seconds of a step of one device, by class: of several kernels at once, the time once.
+Sums = dict[str, float]
+"""Seconds of a step of one device, by class: of several kernels at once, the time once.
 
-    ``exposed`` is communication while nothing is computed or copied, ``idle`` is time
-    without any kernel.
-    """
-
-    step: float
-    classes: Mapping[str, float]
-    exposed: float
-    idle: float
-
-    def rows(self) -> dict[str, float]:
-        """By what people call them; the step is last."""
-        rest = {"exposed communication": self.exposed, "idle": self.idle, "step": self.step}
-        return {name: self.classes.get(name, 0.0) for name in CLASSES} | rest
+Then exposed communication, while nothing is computed or copied, idle time without any kernel,
+and the step.
+"""
 
 
 def sums(spans: Mapping[str, Sequence[Interval]], whole_ps: int, step_s: float) -> Sums:
@@ -139,23 +127,18 @@ def sums(spans: Mapping[str, Sequence[Interval]], whole_ps: int, step_s: float) 
         return covered_ps(ints(starts), ints(ends))
 
     busy, working = covered(CLASSES), covered((*WORK, COPIES))
-    return Sums(
-        step_s,
-        {name: covered([name]) * each for name in CLASSES if name in spans},
-        (busy - working) * each,
-        (whole_ps - busy) * each,
-    )
+    return {
+        **{name: covered([name]) * each for name in CLASSES},
+        "exposed communication": (busy - working) * each,
+        "idle": (whole_ps - busy) * each,
+        "step": step_s,
+    }
 
 
 def mean(of: Sequence[tuple[Sums, int]]) -> Sums:
     """Of several devices, each of which stands for so many."""
     many = sum(count for _, count in of)
-    totals = [
-        {name: value * count / many for name, value in one.rows().items()} for one, count in of
-    ]
-    whole = {name: sum(total[name] for total in totals) for name in totals[0]}
-    step, exposed, idle = (whole.pop(name) for name in ("step", "exposed communication", "idle"))
-    return Sums(step, whole, exposed, idle)
+    return {name: sum(one[name] * count / many for one, count in of) for name in of[0][0]}
 
 
 def step_sums(timeline: Timeline, workers: Collection[int] | None = None) -> Sums:

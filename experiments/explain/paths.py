@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
@@ -215,9 +215,10 @@ def by_block(network: Network, paths: Paths) -> tuple[Part, ...]:
         if place:
             counts[block] = place.repeats
             rests[block]["to " * bool(ends) + place.rest].append(name)
-    sums = _Sums(paths)
+    part = _summing(paths)
+    parts = {block: _largest(map(part, inner, inner.values())) for block, inner in rests.items()}
     return _largest(
-        sums.of(block, layers, counts.get(block, 1), _largest(map(sums.of, *_two(rests[block]))))
+        part(block, layers, counts.get(block, 1), parts.get(block, ()))
         for block, layers in blocks.items()
     )
 
@@ -228,34 +229,29 @@ def by_kind(network: Network, paths: Paths) -> tuple[Part, ...]:
     found: dict[str, list[str]] = defaultdict(list)
     for name in _names(paths):
         found[_kind(name, kinds)].append(name)
-    return _largest(map(_Sums(paths).of, *_two(found)))
+    return _largest(map(_summing(paths), found, found.values()))
 
 
-def _two(lists: Mapping[str, list[str]]) -> tuple[Iterable[str], Iterable[list[str]]]:
-    return lists.keys(), lists.values()
+def _summing(paths: Paths) -> Callable[..., Part]:
+    """What adds up what layers take."""
+    path, each = paths.by_layer(), {spent.layer: spent for spent in paths.layers}
 
-
-class _Sums:
-    """Adds up what layers take."""
-
-    def __init__(self, paths: Paths) -> None:
-        self._path = paths.by_layer()
-        self._spent = {spent.layer: spent for spent in paths.layers}
-
-    def of(
-        self, name: str, layers: Sequence[str], count: int = 1, parts: tuple[Part, ...] = ()
+    def part(
+        name: str, layers: Sequence[str], count: int = 1, parts: tuple[Part, ...] = ()
     ) -> Part:
-        found = [self._spent[layer] for layer in layers if layer in self._spent]
+        found = [each[layer] for layer in layers if layer in each]
         return Part(
             name,
             tuple(layers),
-            sum(self._path.get(layer, 0) for layer in layers),
+            sum(path.get(layer, 0) for layer in layers),
             sum(spent.computing_ps for spent in found),
             sum(spent.exposed_ps for spent in found),
             sum(spent.waiting_ps for spent in found),
             count,
             parts,
         )
+
+    return part
 
 
 def _kind(name: str, kinds: Mapping[str, str]) -> str:

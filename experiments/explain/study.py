@@ -27,7 +27,7 @@ from experiments.studies.case import Case, Planned, step_of
 from experiments.studies.occupancy import memory_fields
 from experiments.studies.running.outputs import fastest_alone
 from experiments.studies.speedups import BASELINE
-from experiments.studies.step_numbers import Throughput, axis_fields, computed, throughput
+from experiments.studies.step_numbers import axis_fields, computed, throughput
 from experiments.terms import duration
 from planners import AXES, Plan, PlanError
 from simulator import Timeline, overflow
@@ -41,7 +41,7 @@ class Explanation:
 
     ``data_parallel_s`` and ``fast_alone_s`` (the planner on the fastest kind of
     device alone) are None where they would be the step itself, or do not fit (``full``),
-    ``overflow`` where the step fits in memory, ``energy_j`` where a device has no energies.
+    ``overflow`` where the step fits in memory.
     """
 
     case: Case
@@ -59,8 +59,6 @@ class Explanation:
     overflow: str | None
     plan: Plan
     timeline: Timeline
-    energy_j: float | None
-    traffic_bytes: float
     pipeline: PipelineSide | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Error band, shares of the peak, exposed along axes, and memory by class, as in JSON."""
@@ -70,12 +68,6 @@ class Explanation:
     """Of the search's plan, what it does otherwise than AccPar, in sentences."""
     full: Mapping[str, str] = field(default_factory=dict)
     """What it is not compared with, as that does not fit: GiB that it needs, of what there is."""
-
-    @property
-    def throughput(self) -> Throughput:
-        """Samples and tokens a second, and the share of the array's peak."""
-        case = self.case
-        return throughput(case, self.iteration_s)
 
 
 def steps_of(case: Case, changes: Sequence[str]) -> int:
@@ -126,8 +118,6 @@ def explain(
         overflow(case.network.name, case.planner_name, case.array.name, timeline.memory),
         plan,
         timeline,
-        timeline.energy_j,
-        timeline.traffic_bytes,
         pipeline_side(case, plan, timeline, progress),
         {
             "error_band": banded(case, timeline.iteration_s),

@@ -34,18 +34,14 @@ class TraceDifferenceResult(Result):
 
     def title(self) -> str:
         """Both, with their times."""
-        both = f"simulated {readable(self.simulated.step)}", f"trace {readable(self._trace.step)}"
-        return f"{self.step.case}: {' | '.join(both)}"
-
-    @property
-    def _trace(self) -> Sums:
-        return self.trace.sums
+        ours, theirs = (readable(one["step"]) for one in (self.simulated, self.trace.sums))
+        return f"{self.step.case}: simulated {ours} | trace {theirs}"
 
     def to_dict(self) -> dict[str, Any]:
         """What ``papers compare --trace FILE --format json`` prints: seconds of one device."""
         case = self.step.case
         about = {key: value for key, value in asdict(self.trace).items() if key != "sums"}
-        *classes, step = self._all()
+        *classes, step = self.rows()
         return {
             "network": case.network.name,
             "planner": case.planner_name,
@@ -63,10 +59,7 @@ class TraceDifferenceResult(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """A line for each class of kernels, exposed communication, idle time and the step."""
-        return self._all()
-
-    def _all(self) -> list[dict[str, Any]]:
-        ours, theirs = self.simulated.rows(), self._trace.rows()
+        ours, theirs = self.simulated, self.trace.sums
         return [
             {
                 "class": name,
@@ -80,16 +73,17 @@ class TraceDifferenceResult(Result):
 
     def _most(self) -> list[dict[str, Any]]:
         """What differs most, by ``LEAST`` of the trace's step or more."""
-        found = sorted(self._all()[:-1], key=lambda row: -abs(row["difference_s"]))
-        return [row for row in found[:MOST] if abs(row["difference_s"]) > LEAST * self._trace.step]
+        *found, step = self.rows()
+        found.sort(key=lambda row: -abs(row["difference_s"]))
+        return [one for one in found[:MOST] if abs(one["difference_s"]) > LEAST * step["trace_s"]]
 
     def tables(self) -> list[Table | str]:
         """A row for each class, then what to know."""
         columns = "kernels", "simulated", "trace", "difference", "of the trace"
-        case, whole = self.step.case, self._trace.step
+        case, whole = self.step.case, self.trace.sums["step"]
         title = f"{case.network.name} on {case.array.name}, batch {case.batch}, {self.place}"
         table = table_of(title, columns, ("kernels",))
-        for row in self._all():
+        for row in self.rows():
             if row["class"] in ("exposed communication", "step"):
                 table.add_section()
             part = f"{row['difference_s'] / whole:+z.1%}" if whole else "-"

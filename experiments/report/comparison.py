@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version as installed
 from itertools import groupby, islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from experiments.report.page import Number, Split, Table, four_digits, printed
 from experiments.results.planned import tables as planned_tables
 from experiments.studies.running.outputs import NAMES
 from experiments.studies.speedups import BASELINE, Comparison, geometric_mean, messages
+from experiments.version import version
 from hardware import Array, Group, split_quantity
 from planners import OBJECTIVES, Plan
 from planners import Split as PlanSplit
@@ -323,20 +324,13 @@ def specs(arrays: Sequence[Array]) -> list[dict[str, Any]]:
 def made_by(command: str) -> dict[str, Any]:
     """Versions, and the command."""
     rows = [
-        ("accelarray", _version("accelarray")),
+        ("accelarray", version()),
         ("execution model", f"version {MODEL_VERSION}"),
         ("Python", platform.python_version()),
-        ("SimPy", _version("simpy")),
-        ("NumPy", _version("numpy")),
+        ("SimPy", installed("simpy")),
+        ("NumPy", installed("numpy")),
     ]
     return {
         "command": command,
         "table": Table("Versions", ("what", "version"), rows, kind="words"),
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"

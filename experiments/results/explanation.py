@@ -24,7 +24,7 @@ from experiments.studies.case import Case
 from experiments.studies.pipelining import pipeline_table
 from experiments.studies.running.estimate import forewarn
 from experiments.studies.speedups import BASELINE, inexact
-from experiments.studies.step_numbers import conventions, names_of
+from experiments.studies.step_numbers import conventions, names_of, throughput
 from experiments.studies.unread import warnings
 from experiments.terms import BOUNDS, aliased, duration
 from planners import Plan
@@ -97,9 +97,9 @@ class ExplanationResult(Result):
             found.append(_settings(of))
         head = [title]
         if "energy" in self.metrics:
-            head.append(f"energy {of.energy_j:.6g} J")
+            head.append(f"energy {of.timeline.energy_j:.6g} J")
         if "traffic" in self.metrics:
-            head.append(f"traffic {of.traffic_bytes / 1e9:.6g} GB")
+            head.append(f"traffic {of.timeline.traffic_bytes / 1e9:.6g} GB")
         said = [
             *conventions(inference=of.case.execution.inference),
             *about,
@@ -107,7 +107,7 @@ class ExplanationResult(Result):
             *filter(None, [inexact(of.plan).rstrip()]),
             *_unread(of),
         ]
-        return [", ".join(head), str(of.throughput), "", *found, *said]
+        return [", ".join(head), str(throughput(of.case, of.iteration_s)), "", *found, *said]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray explain --format json`` prints: all of it, times in seconds."""
@@ -117,8 +117,8 @@ class ExplanationResult(Result):
             "array": of.case.array.name,
             "iteration_s": of.iteration_s,
             **of.answers,
-            "energy_j": of.energy_j,
-            "traffic_bytes": of.traffic_bytes,
+            "energy_j": of.timeline.energy_j,
+            "traffic_bytes": of.timeline.traffic_bytes,
             **of.plan.gap_fields(),
             "cores": paths.cores,
             "idle_cores": paths.idle_cores,

@@ -38,9 +38,9 @@ def test_our_own_trace_read_back_has_the_steps_numbers(name: str, tmp_path: Path
     assert [(trace.rank, trace.world_size, trace.steps) for trace in traces] == [
         (rank, 8, 1) for rank in range(8)
     ]
-    ours = step_sums(step.timeline).rows()
+    ours = step_sums(step.timeline)
     for key, seconds in ours.items():
-        mean = math.fsum(trace.sums.rows()[key] for trace in traces) / 8
+        mean = math.fsum(trace.sums[key] for trace in traces) / 8
         assert mean == pytest.approx(seconds, rel=1e-4, abs=2e-7), key
     assert ours["step"] == step.iteration_s
     busy = ours["products"] + ours["attention"] + ours["element-wise"]
@@ -162,7 +162,7 @@ def hand(path: Path, **beside: Any) -> Path:
 def test_a_trace_by_hand_has_the_sums_that_were_worked_out(tmp_path: Path) -> None:
     trace = read_trace(hand(tmp_path / "t.json", distributedInfo={"rank": 3, "world_size": 4}))
     assert (trace.steps, trace.kernels, trace.rank, trace.world_size) == (2, 7, 3, 4)
-    found = {key: round(value * 2e6, 6) for key, value in trace.sums.rows().items() if value}
+    found = {key: round(value * 2e6, 6) for key, value in trace.sums.items() if value}
     assert found == {
         "products": 40 + 4.5,
         "attention": 30.5,
@@ -179,7 +179,7 @@ def test_a_trace_by_hand_has_the_sums_that_were_worked_out(tmp_path: Path) -> No
 def test_without_steps_all_of_it_is_one(tmp_path: Path) -> None:
     events = [{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 5e14, "dur": 3}]
     trace = read_trace(write(tmp_path / "t.json", events))
-    assert (trace.steps, trace.rank, trace.sums.step) == (0, None, 3e-6)
+    assert (trace.steps, trace.rank, trace.sums["step"]) == (0, None, 3e-6)
 
 
 @pytest.mark.parametrize(
@@ -293,13 +293,14 @@ def test_holistic_trace_analysis_has_our_figures(
     for rank in range(8):
         sums = read_trace(path(rank)).sums
         row = table.loc[rank]
-        computing = sums.step - sums.exposed - sums.idle
+        whole, exposed, idle = (sums[key] for key in ("step", "exposed communication", "idle"))
+        computing = whole - exposed - idle
         assert row["compute_time(us)"] == pytest.approx(computing * 1e6, abs=0.01)
-        assert row["non_compute_time(us)"] == pytest.approx(sums.exposed * 1e6, abs=0.01)
+        assert row["non_compute_time(us)"] == pytest.approx(exposed * 1e6, abs=0.01)
         passed = covered([e for e in kernels(path(rank)) if e["name"].startswith("nccl")])
-        assert shared.loc[rank] == pytest.approx(100 * (1 - sums.exposed * 1e6 / passed), abs=0.01)
-        outside = sums.step * 1e6 - row["kernel_time(us)"]  # before the first, behind the last
-        assert row["idle_time(us)"] + outside == pytest.approx(sums.idle * 1e6, abs=0.01)
+        assert shared.loc[rank] == pytest.approx(100 * (1 - exposed * 1e6 / passed), abs=0.01)
+        outside = whole * 1e6 - row["kernel_time(us)"]  # before the first, behind the last
+        assert row["idle_time(us)"] + outside == pytest.approx(idle * 1e6, abs=0.01)
 
 
 def test_the_command_says_what_it_cannot_compare(capsys: pytest.CaptureFixture[str]) -> None:
