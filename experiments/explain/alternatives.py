@@ -106,8 +106,9 @@ def freed(
         if one.frees_bytes is not None and one.frees_bytes > 0:
             change = changes[one.what]
             with suppress(PlanError, SimulationError):
-                then = simulated(*_stepped(change, plan))
-                found[i] = replace(one, seconds=_cost_s(then, timeline, change.case, case))
+                then_s = simulated(*_stepped(change, plan)).iteration_s
+                as_many_s = then_s * case.batch / change.case.batch
+                found[i] = replace(one, seconds=as_many_s - timeline.iteration_s)
         if i < PRICED:
             progress(f"what {one.what} costs")
     return tuple(found)
@@ -124,11 +125,6 @@ def best_of(frees: Sequence[Freed]) -> list[str]:
         if least not in (*some[:1], *fitting[:1]):
             told.append(f"Least time of those simulated: {least}.")
     return told
-
-
-def _cost_s(then: Timeline, now: Timeline, changed: Case, case: Case) -> float:
-    """How much longer as many samples take."""
-    return then.iteration_s * case.batch / changed.batch - now.iteration_s
 
 
 def _stepped(change: Change, plan: Plan) -> tuple[Case, Plan]:

@@ -54,18 +54,16 @@ def topic_of(key: str) -> str:
     """What a key of a spec is about; "" for what nothing special is known of."""
     if key.startswith("devices.") and key.count(".") > 1:
         key = key.split(".", 2)[2]
-    return _TOPICS.get(key, _TOPICS_OF_TABLES.get(key.partition(".")[0], ""))
+    return _TOPICS.get(key, _TOPICS.get(key.partition(".")[0], ""))
 
 
-_TOPICS_OF_TABLES = {
+_TOPICS = {
     "topology": "wires",
     "links": "wires",
     "energy": "energy",
     "arithmetic": "formats",
     "chip": "core",
     "units": "core",
-}
-_TOPICS = {
     "arithmetic.element": "element",
     "arithmetic.compute": "core",
     "arithmetic.fused": "fused",

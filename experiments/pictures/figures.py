@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -92,31 +92,26 @@ def check_plot(path: str) -> None:
         raise UsageError(f"--plot {path!r}: the name must end in {', '.join(UNDATED)}")
 
 
-def new_figure(width: float, height: float, layout: str | None = None) -> Figure:
-    """An empty figure of so many inches; laid out by hand unless ``layout`` says how."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def new_figure(width: float, height: float, layout: Any = None) -> Figure:
+    """An empty figure of so many inches; laid out by hand unless ``layout`` says how.
 
-    figure = _notebook_figure()(figsize=(width, height), layout=layout)  # type: ignore[arg-type]
+    A notebook shows it whether or not ``pyplot`` was imported.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
+    figure._repr_png_ = partial(_pixels, figure)  # type: ignore[attr-defined]
     return figure
 
 
-@cache
-def _notebook_figure() -> type[Figure]:
-    """The class of our figures, made once matplotlib is needed."""
-    from matplotlib.figure import Figure
-
-    class NotebookFigure(Figure):
-        """A figure that a notebook shows whether or not ``pyplot`` was imported."""
-
-        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-            """The pixels that a saved PNG has, and how large to show them."""
-            width, height = (round(inches * CSS_PIXELS) for inches in self.get_size_inches())
-            with drawing(), io.BytesIO() as file:
-                self.savefig(file, format="png", dpi=DPI)
-                return file.getvalue(), {"width": width, "height": height}
-
-    return NotebookFigure
+def _pixels(figure: Figure) -> tuple[bytes, dict[str, int]]:
+    """The pixels that a saved PNG has, and how large to show them."""
+    width, height = (round(inches * CSS_PIXELS) for inches in figure.get_size_inches())
+    with drawing(), io.BytesIO() as file:
+        figure.savefig(file, format="png", dpi=DPI)
+        return file.getvalue(), {"width": width, "height": height}
 
 
 def panels(

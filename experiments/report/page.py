@@ -53,10 +53,9 @@ class Number(NamedTuple):
         return repr(self.value)
 
 
-def four_digits(value: float, scale: float = 1.0, sign: str = "") -> Number:
-    """A number in four digits, never as a power of ten; with its ``sign`` where that is "+"."""
-    many = abs(value * scale) >= 999.95
-    return Number(value, f"{sign},.0f" if many else f"{sign}#.4g", scale=scale)
+def four_digits(value: float, scale: float = 1.0) -> Number:
+    """A number in four digits, never as a power of ten."""
+    return Number(value, ",.0f" if abs(value * scale) >= 999.95 else "#.4g", scale=scale)
 
 
 class Split(NamedTuple):

@@ -67,12 +67,10 @@ def _fc(writer: Writer, layer: Layer) -> Layout:
     else:
         matrix = writer.weight(f"{layer.name}.weight", into, out)
     product = f"{layer.name}/product" if layer.bias else layer.name
-    writer.node("MatMul", [source, matrix], product)
-    writer.nodes[-1].name = layer.name
+    writer.node("MatMul", [source, matrix], product, name=layer.name)
     if layer.bias:
         bias = writer.weight(f"{layer.name}.bias", out)
-        writer.node("Add", [product, bias], layer.name)
-        writer.nodes[-1].name = f"{layer.name}/bias"
+        writer.node("Add", [product, bias], layer.name, name=f"{layer.name}/bias")
     return layout
 
 
@@ -126,8 +124,8 @@ def _cell(writer: Writer, layer: Layer) -> Layout:
         hidden_size=hidden,
         layout=1,
         direction="bidirectional" if directions == 2 else "forward",
+        name=layer.name,
     )
-    writer.nodes[-1].name = layer.name
     shape = [0, *dims_of(layer.output, Layout.SEQUENCE)]
     writer.reshape(f"{layer.name}/states", layer.name, shape)
     writer.nodes[-1].name = f"{layer.name}/view"
@@ -142,8 +140,7 @@ def _matmul(writer: Writer, layer: Layer) -> Layout:
         writer.read(layer, 0, Layout.SEQUENCE), f"{name}/left", [0, rows, groups, k]
     )
     left = writer.transpose(left, f"{name}/heads", 0, 2, 1, 3)
-    writer.node("MatMul", [left, _second(writer, layer, k, n)], f"{name}/product")
-    writer.nodes[-1].name = name
+    writer.node("MatMul", [left, _second(writer, layer, k, n)], f"{name}/product", name=name)
     merged = writer.transpose(f"{name}/product", f"{name}/turned", 0, 2, 1, 3)
     writer.reshape(merged, name, [0, rows, groups * n])
     writer.nodes[-1].name = f"{name}/view"

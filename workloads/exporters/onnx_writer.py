@@ -76,11 +76,9 @@ class Writer:
         return helper.make_model(graph, opset_imports=opsets, producer_name="accelarray")
 
     def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        """Append a node; its output's name is its own."""
-        domain = attributes.pop("domain", "")
-        self.nodes.append(
-            helper.make_node(kind, inputs, [output], output, domain=domain, **attributes)
-        )
+        """Append a node; its output's name is its own, unless another ``name`` is given."""
+        attributes = {"name": output, "domain": ""} | attributes
+        self.nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
     def weight(self, name: str, *dims: int) -> str:

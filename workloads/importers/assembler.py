@@ -204,14 +204,14 @@ class Assembler:
         value, shape = self.computed(operation, 0), operation.output
         dims = like(value.dims, shape)
         self.count([v for v in self.operands(operation) if isinstance(v, Constant)])
-        layer = self.layer(
-            operation,
-            operation.verb,
-            inputs=(value.source,),
-            input=value.tensor,
-            output=tensor_of(dims),
-            **fields,
-        )
+        self.applied(operation, operation.verb, value, dims, **fields)
+
+    def applied(
+        self, operation: ModelOperation, kind: str, value: Value, dims: Dims, **fields: Any
+    ) -> None:
+        """An unweighted layer of one operand, whose path its output is on."""
+        shapes = {"input": value.tensor, "output": tensor_of(dims)} | fields
+        layer = self.layer(operation, kind, inputs=(value.source,), **shapes)
         self.made(operation, layer, dims, value.behind)
 
     def join(self, operation: ModelOperation) -> None:

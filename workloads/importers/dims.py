@@ -83,32 +83,27 @@ def reshaped(dims: Dims, shape: Sequence[int]) -> Dims:
         5 takes the positions, 6 the samples and 3 of the channels' 24,
         8 what is left of them: so (5) (2 samples, 3 channels) (8 channels)
     """
-    left = _Factors([factor for factors in dims for factor in factors])
-    return tuple(tuple(left.take(size)) for size in shape)
+    left = [factor for factors in reversed(dims) for factor in reversed(factors)]
+    return tuple(tuple(_taken(left, size)) for size in shape)
 
 
-class _Factors:
-    """A row of factors that gives away its slowest part."""
-
-    def __init__(self, factors: list[tuple[int, Role]]) -> None:
-        self.factors = factors[::-1]
-
-    def take(self, size: int) -> Iterator[tuple[int, Role]]:
-        while size > 1:
-            if not self.factors:  # more elements than there were: a wrong shape in the file
-                yield size, Role.POSITION
-                return
-            first, role = self.factors.pop()
-            part = math.gcd(first, size)
-            if part == 1:  # 6 x 4 as 8 x 3: no factor stays whole
-                rest = math.prod(n for n, _ in self.factors) * first // size
-                self.factors = [(rest, role)] if rest > 1 else []
-                yield size, role
-                return
-            if part < first:
-                self.factors.append((first // part, role))
-            yield part, role
-            size //= part
+def _taken(factors: list[tuple[int, Role]], size: int) -> Iterator[tuple[int, Role]]:
+    """Takes so many elements off the slowest of a row of factors, which is its last."""
+    while size > 1:
+        if not factors:  # more elements than there were: a wrong shape in the file
+            yield size, Role.POSITION
+            return
+        first, role = factors.pop()
+        part = math.gcd(first, size)
+        if part == 1:  # 6 x 4 as 8 x 3: no factor stays whole
+            rest = math.prod(n for n, _ in factors) * first // size
+            factors[:] = [(rest, role)] if rest > 1 else []
+            yield size, role
+            return
+        if part < first:
+            factors.append((first // part, role))
+        yield part, role
+        size //= part
 
 
 def swapped(dims: Dims) -> Dims:

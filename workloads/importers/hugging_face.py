@@ -45,6 +45,9 @@ _NAMES = {
     "kv_rank": "kv_lora_rank",
     "rope_dim": "qk_rope_head_dim",
     "value_dim": "v_head_dim",
+    "image": "image_size",
+    "patch": "patch_size",
+    "channels": "num_channels",
 }
 """Keys of our description, and what they are called in a config.json."""
 _ACTIVATIONS = {
@@ -240,13 +243,6 @@ def _vit(one: Fields, found: Values) -> None:
     found["labels"] = one.count(
         "num_labels", otherwise=len(names) if isinstance(names, dict) else 2
     )
-    for key, name in (
-        ("image", "image_size"),
-        ("patch", "patch_size"),
-        ("channels", "num_channels"),
-    ):
-        if name in one.left:
-            found[key] = one.take(name)
     one.only("qkv_bias", True)
     found.pop("seq", None)
 

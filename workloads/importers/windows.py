@@ -16,7 +16,6 @@ from workloads.importers.dims import (
     like,
     retag,
     size_of,
-    tensor_of,
 )
 from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.tensors import NetworkError, Sides, Tensor
@@ -53,15 +52,8 @@ def pool(assembler: Assembler, operation: ModelOperation) -> None:
     """A max or average pool."""
     value, shape = assembler.computed(operation, 0), operation.output
     dims = _map_dims(value.dims, shape)
-    layer = assembler.layer(
-        operation,
-        operation.verb,
-        inputs=(value.source,),
-        input=_map(value.dims, value.shape),
-        output=_map(dims, shape),
-        **_measures(operation),
-    )
-    assembler.made(operation, layer, dims, value.behind)
+    fields = _measures(operation) | {"input": _map(value.dims, value.shape)}
+    assembler.applied(operation, operation.verb, value, dims, output=_map(dims, shape), **fields)
 
 
 def mean(assembler: Assembler, operation: ModelOperation) -> None:
@@ -75,15 +67,8 @@ def mean(assembler: Assembler, operation: ModelOperation) -> None:
     dims: Dims = tuple(() if axis in axes else d for axis, d in enumerate(value.dims))
     if len(shape) < len(dims):
         dims = tuple(d for axis, d in enumerate(dims) if axis not in axes)
-    layer = assembler.layer(
-        operation,
-        "avg_pool",
-        inputs=(value.source,),
-        input=value.tensor,
-        output=tensor_of(dims),
-        kernel=_two(tuple(size_of(value.dims[axis]) for axis in axes)),
-    )
-    assembler.made(operation, layer, dims, value.behind)
+    kernel = _two(tuple(size_of(value.dims[axis]) for axis in axes))
+    assembler.applied(operation, "avg_pool", value, dims, kernel=kernel)
 
 
 def cell(assembler: Assembler, operation: ModelOperation) -> None:
