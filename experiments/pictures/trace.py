@@ -125,8 +125,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
     processes = {process: pid for pid, process in enumerate(labelled, 1)}
     slices, versions = slices_by_resource(timeline), _versions(timeline)
     for process, pid in processes.items():
-        yield _metadata("process_name", pid, 0, name=process)
-        yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+        yield from _named("process", pid, 0, process)
     threads = count(len(processes) + 2)  # no thread has a process's number
     places: dict[tuple[int, Slice], tuple[int, int]] = {}
     for site in chosen:
@@ -137,8 +136,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
             halves = (0, 1) if site.level == BETWEEN else None
             for thread, directions, done in _rows(name, resource, slices[number], halves):
                 tid = next(threads)
-                yield _metadata("thread_name", pid, tid, name=thread)
-                yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
+                yield from _named("thread", pid, tid, thread)
                 for each in done:
                     moved = sum(each.operation.received[direction] for direction in directions)
                     places.setdefault((number, each), (pid, tid))
@@ -187,8 +185,7 @@ def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
     """What all links of a kind carry, as counters of a process of their own."""
     for number, (kind, samples) in enumerate(link_use(timeline).items()):
         if number == 0:
-            yield _metadata("process_name", pid, 0, name="all links by kind")
-            yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+            yield from _named("process", pid, 0, "all links by kind")
         for sample in samples:
             yield _counter(f"links: {kind}", pid, sample.at_ps, {"bytes a second": sample.value})
 
@@ -230,8 +227,10 @@ def _thread(resource: Resource, site: str, *, folded: bool) -> str:
     return f"{kind}, {resource.multiplicity:,} x" if folded else resource.name
 
 
-def _metadata(what: str, pid: int, tid: int, **args: Any) -> Event:
-    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
+def _named(what: str, pid: int, tid: int, name: str) -> Iterator[Event]:
+    """What a process or thread is called, and its place among the others: by its number."""
+    for key, value in (("name", name), ("sort_index", tid or pid)):
+        yield {"ph": "M", "name": f"{what}_{key}", "pid": pid, "tid": tid, "args": {key: value}}
 
 
 def _versions(timeline: Timeline) -> dict[int, Mapping[int, int]]:

@@ -8,8 +8,7 @@ from math import prod
 from hardware.array import Group
 from hardware.device import Device
 from hardware.interconnect.cables import MOST_NODES, cable_faults
-from hardware.interconnect.tiers import with_members
-from hardware.interconnect.topologies import DESIGNS
+from hardware.interconnect.topologies import DESIGNS, with_members
 from hardware.topology import Tier, Topology
 
 _MEANINGS = {

@@ -29,8 +29,7 @@ from hardware.reader import (
 )
 from workloads.network import Network
 from workloads.tensors import NetworkError
-from workloads.zoo.sizes import SIZES
-from workloads.zoo.transformers import Transformer, transformer
+from workloads.zoo.transformers import SIZES, Transformer, transformer
 
 KIND = "transformer"
 MOST_LAYERS = 4096

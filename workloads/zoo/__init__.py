@@ -8,8 +8,7 @@ from workloads.zoo.convolutional import alexnet, densenet, inception, lenet, mob
 from workloads.zoo.encoders import BERTS, VIT_B16, bert, vit
 from workloads.zoo.gnmt import gnmt
 from workloads.zoo.hypar import HYPAR
-from workloads.zoo.sizes import SIZES
-from workloads.zoo.transformers import Transformer, sized, transformer
+from workloads.zoo.transformers import SIZES, Transformer, sized, transformer
 
 ZOO: dict[str, Callable[[], Network]] = {
     "lenet": lenet,

@@ -1,9 +1,13 @@
-"""Transformers from their sizes: one description, one way to build it."""
+"""Transformers from their sizes: one description, one way to build it, and those of sizes.toml."""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from importlib import resources
 from math import ceil
+from typing import Any
 
 from workloads.attention import FORMS, with_attention
 from workloads.builder import Builder
@@ -324,3 +328,17 @@ def _feed_forward(
         net.other(f"{name}.glu", EXPERT_GLU)
     made = net.linear(f"{name}.down", outer, bias=of.biases, groups=groups)
     return net.other(f"{name}.bias", EXPERT_BIAS) if apart else made
+
+
+def _published() -> Iterator[Transformer]:
+    """Every description of the file: what its family has in common, and its own values."""
+    tables = tomllib.loads(resources.files(__package__).joinpath("sizes.toml").read_text("utf-8"))
+    families: dict[str, dict[str, Any]] = {"": {}}
+    for name, values in tables["families"].items():
+        families[name] = families[values.pop("like", "")] | values
+    for name, values in tables["models"].items():
+        yield Transformer(name, **families[values.pop("family")] | values)
+
+
+SIZES: dict[str, Transformer] = {of.name: of for of in _published()}
+"""Every published size by name; those that the zoo had first come first."""
