@@ -34,7 +34,7 @@ _ROOFLINE = optional(
     *(RooflineTable, "matrix_efficiency", "attention_efficiency", "memory_efficiency"),
     *("tile", "pad_matrix_unit", "blocking"),
 )
-_Share = (Share | None, None)
+_Share: Any = (Share | None, None)
 EfficiencyTable: Any = create_model(
     "Efficiency",
     __base__=Table,

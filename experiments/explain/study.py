@@ -21,7 +21,7 @@ from experiments.explain.alternatives import (
 )
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
-from experiments.explain.whatif import KNOBS, Facts, Knob, Setting, turn, without
+from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
 from experiments.results.error_band import banded
 from experiments.studies.case import Case, Planned, step_of
 from experiments.studies.occupancy import memory_fields
@@ -89,11 +89,10 @@ def explain(
     paths = paths_of(timeline)
     progress(str(case.network.name))
     bounds = {bound: paths.share(ps) for bound, ps in paths.by_bound().items()}
-    facts = Facts(case, bounds)
 
     def knobs() -> Iterator[Knob]:
         for what in KNOBS:
-            yield turn(what, case, plan, timeline, facts)
+            yield turn(what, case, plan, timeline, bounds)
             progress(f"{what} twice as fast")
 
     def settings() -> Iterator[Setting]:

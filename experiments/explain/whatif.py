@@ -42,14 +42,6 @@ WORDS = {
 """What a part of the critical path is, in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """A step as reasons see it: its case, and fractions of its critical path (BOUNDS)."""
-
-    case: Case
-    bounds: Mapping[str, float]
-
-
 def topic_of(key: str) -> str:
     """What a key of a spec is about; "" for what nothing special is known of."""
     if key.startswith("devices.") and key.count(".") > 1:
@@ -83,10 +75,13 @@ _TOPICS = {
 }
 
 
-def why_nothing(key: str, before: Facts, after: Facts) -> str:
-    """One sentence: why the step with ``key`` changed (``after``) is as long as ``before``."""
-    topic, ignores = topic_of(key), before.case.execution.ignores
-    arrays = before.case.array, after.case.array
+def why_nothing(key: str, before: Case, after: Array, bounds: Mapping[str, float]) -> str:
+    """One sentence: why a step on the array with ``key`` changed (``after``) is as long as before.
+
+    ``bounds`` are fractions of the critical path before (BOUNDS).
+    """
+    topic, ignores = topic_of(key), before.execution.ignores
+    arrays = before.array, after
     if arrays[0].group.kinds == arrays[1].group.kinds and arrays[0].topology == arrays[1].topology:
         values = [{s.key: s.value for s in array.settings}.get(key) for array in arrays]
         if "chip.peak" in key and values[0] != values[1]:
@@ -109,7 +104,7 @@ def why_nothing(key: str, before: Facts, after: Facts) -> str:
     if topic not in BOUND_OF:
         return "what it changes is not on the critical path"
     bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]
-    return _not_on_the_path(bound, before.bounds)
+    return _not_on_the_path(bound, bounds)
 
 
 def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:
@@ -194,14 +189,14 @@ def sped_up(array: Array, what: str, times: float = 2.0) -> Array:
     return replace(array.with_devices(faster), topology=topology)
 
 
-def turn(what: str, case: Case, plan: Plan, base: Timeline, facts: Facts) -> Knob:
-    """Make ``what`` twice as fast."""
+def turn(what: str, case: Case, plan: Plan, base: Timeline, bounds: Mapping[str, float]) -> Knob:
+    """Make ``what`` twice as fast; ``bounds`` are fractions of the step's critical path."""
     changed = replace(case, array=sped_up(case.array, what))
     same, again = simulated(changed, plan), plan_of(changed)
     replanned = same if alike(again, plan) else simulated(changed, again)
     reason = None
     if _as_long(same, base) and _as_long(replanned, base):
-        reason = why_nothing(KNOBS[what], facts, Facts(changed, facts.bounds))
+        reason = why_nothing(KNOBS[what], case, changed.array, bounds)
         if not alike(again, plan):
             reason += "; the planner chooses another plan, which is not faster"
     return Knob(what, same.iteration_s, replanned.iteration_s, reason)
@@ -236,7 +231,7 @@ def without(number: int, name: str, changes: Sequence[str], case: Case, base: Ti
         paths = paths_of(timeline)
         bounds = {bound: paths.share(ps) for bound, ps in paths.by_bound().items()}
         key = assignment.partition("=")[0].strip()
-        reason = why_nothing(key, Facts(before, bounds), Facts(case, bounds))
+        reason = why_nothing(key, before, case.array, bounds)
     return Setting(assignment, timeline.iteration_s, reason)
 
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from experiments.output import whole_file
 from experiments.pictures.lanes import (
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from simulator.engine.resources import Resource
 
 
-class Sample(NamedTuple):
-    """A value from ``at_ps`` on, until the next one."""
-
-    at_ps: int
-    value: float
+Sample = tuple[int, float]
+"""From a time (ps) on a value, until the next one."""
 
 
 def memory(timeline: Timeline, site: Site) -> Iterator[Filled]:
@@ -95,9 +92,9 @@ def _summed(changes: list[tuple[int, float]]) -> list[Sample]:
     for at_ps, rate in sorted(changes):
         open_now += 1 if rate > 0 else -1
         total = total + rate if open_now else 0.0
-        if samples and samples[-1].at_ps == at_ps:
+        if samples and samples[-1][0] == at_ps:
             samples.pop()
-        samples.append(Sample(at_ps, total))
+        samples.append((at_ps, total))
     return samples
 
 
@@ -186,8 +183,8 @@ def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
     for number, (kind, samples) in enumerate(link_use(timeline).items()):
         if number == 0:
             yield from _named("process", pid, 0, "all links by kind")
-        for sample in samples:
-            yield _counter(f"links: {kind}", pid, sample.at_ps, {"bytes a second": sample.value})
+        for at_ps, value in samples:
+            yield _counter(f"links: {kind}", pid, at_ps, {"bytes a second": value})
 
 
 def _counter(name: str, pid: int, at_ps: int, args: Mapping[str, float]) -> Event:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.explain.whatif import BOUND_OF, WORDS, Facts, topic_of, why_nothing
+from experiments.explain.whatif import BOUND_OF, WORDS, topic_of, why_nothing
 from experiments.studies.case import Case
 from hardware import Array, load_array
 from simulator import DEPLOYED, PUBLISHED, Execution
@@ -14,14 +14,13 @@ LENET = load_network("lenet")
 BOUNDS = {"FLOPs": 0.5, "HBM": 0.2, "overhead": 0.0, "links": 0.299, "latency": 0.001}
 
 
-def facts(array: Array, execution: Execution, bounds: dict[str, float] = BOUNDS) -> Facts:
-    return Facts(Case(LENET, "owt", array, 64, execution=execution), bounds)
+def step(array: Array, execution: Execution) -> Case:
+    return Case(LENET, "owt", array, 64, execution=execution)
 
 
 def reason(key: str, value: str, array: str, execution: Execution) -> str:
-    before = facts(load_array(array), execution)
-    after = facts(load_array(array, [f"{key}={value}"]), execution)
-    return why_nothing(key, before, after)
+    after = load_array(array, [f"{key}={value}"])
+    return why_nothing(key, step(load_array(array), execution), after, BOUNDS)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +88,9 @@ def test_an_energy_is_no_time_and_the_same_value_no_change() -> None:
     assert reason("devices.0.energy.mac", "1 pJ", "hypar-16", PUBLISHED) == (
         "energies count joules, not time"
     )
-    same = facts(load_array("hypar-16"), PUBLISHED)
-    assert why_nothing("network.bandwidth", same, same) == "it is what the spec says anyway"
+    same = step(load_array("hypar-16"), PUBLISHED)
+    said = why_nothing("network.bandwidth", same, same.array, BOUNDS)
+    assert said == "it is what the spec says anyway"
 
 
 def test_capacity_is_about_fitting() -> None:
@@ -99,22 +99,21 @@ def test_capacity_is_about_fitting() -> None:
 
 
 def test_what_is_slight_is_said_with_its_share() -> None:
-    before = facts(load_array("tpu-v3-8"), DEPLOYED)
-    after = facts(load_array("tpu-v3-8", ["devices.0.links.latency=1 ms"]), DEPLOYED)
-    assert why_nothing("devices.0.links.latency", before, after) == (
+    before = step(load_array("tpu-v3-8"), DEPLOYED)
+    after = load_array("tpu-v3-8", ["devices.0.links.latency=1 ms"])
+    assert why_nothing("devices.0.links.latency", before, after, BOUNDS) == (
         "0.10% of the critical path is communication latency; 50.0% is compute limited by FLOPs"
     )
     nothing = {**BOUNDS, "latency": 0.0}
-    before = replace(before, bounds=nothing)
-    assert why_nothing("devices.0.links.latency", before, after).startswith(
+    assert why_nothing("devices.0.links.latency", before, after, nothing).startswith(
         "no part of the critical path is communication latency"
     )
 
 
 def test_what_is_large_but_elsewhere() -> None:
-    before = facts(load_array("accpar-mixed-switch"), DEPLOYED)
+    before = step(load_array("accpar-mixed-switch"), DEPLOYED)
     changed = load_array("accpar-mixed-switch", ["devices.0.chip.peak=1 PFLOP/s"])
-    said = why_nothing("devices.0.chip.peak", before, facts(changed, DEPLOYED))
+    said = why_nothing("devices.0.chip.peak", before, changed, BOUNDS)
     assert said == (
         "50.0% of the critical path is compute limited by FLOPs, but not what this changes: "
         "the rest takes as long"
@@ -122,7 +121,7 @@ def test_what_is_large_but_elsewhere() -> None:
 
 
 def test_what_nothing_is_known_of() -> None:
-    before = facts(load_array("accpar-homogeneous"), PUBLISHED)
-    after = facts(load_array("accpar-homogeneous", ["devices.0.count=64"]), PUBLISHED)
-    said = why_nothing("devices.0.count", before, after)
+    before = step(load_array("accpar-homogeneous"), PUBLISHED)
+    after = load_array("accpar-homogeneous", ["devices.0.count=64"])
+    said = why_nothing("devices.0.count", before, after, BOUNDS)
     assert said == "what it changes is not on the critical path"
