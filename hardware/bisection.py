@@ -142,10 +142,7 @@ def wires_of(array: Array) -> Wires:
 
 @lru_cache(maxsize=3)
 def _made(
-    name: str,
-    kinds: tuple[tuple[Device, int], ...],
-    topology: Topology,
-    steps_s: tuple[float, ...],
+    name: str, kinds: tuple[tuple[Device, int], ...], topology: Topology, steps_s: tuple[float, ...]
 ) -> Wires:
     from hardware.interconnect.routing import Wires
 

@@ -144,27 +144,13 @@ def _masked(network: Network) -> list[Layer]:
 
 def _parts(layer: Layer) -> list[Layer]:
     query, key, value = layer.inputs
-    shapes = layer.operands
-    scores, softmax = f"{layer.name}.scores", f"{layer.name}.softmax"
-    made = Tensor(layer.groups * shapes[1].area, layer.input.height, layer.input.width)
+    name, groups, shapes = layer.name, layer.groups, layer.operands
+    scores, softmax = f"{name}.scores", f"{name}.softmax"
+    made = Tensor(groups * shapes[1].area, layer.input.height, layer.input.width)
     return [
-        Layer(
-            scores,
-            "matmul",
-            (query, key),
-            layer.input,
-            made,
-            groups=layer.groups,
-            others=shapes[1:2],
-        ),
+        Layer(scores, "matmul", (query, key), layer.input, made, groups=groups, others=shapes[1:2]),
         Layer(softmax, "softmax", (scores,), made, made, causal=layer.causal),
         Layer(
-            layer.name,
-            "matmul",
-            (softmax, value),
-            made,
-            layer.output,
-            groups=layer.groups,
-            others=shapes[2:],
+            name, "matmul", (softmax, value), made, layer.output, groups=groups, others=shapes[2:]
         ),
     ]

@@ -44,17 +44,8 @@ class Builder:
         after: str | None = None,
     ) -> str:
         """Convolution; with as many ``groups`` as channels it is a depthwise one."""
-        return self.layer(
-            "conv",
-            name,
-            *_after(after),
-            features=channels,
-            kernel=kernel,
-            stride=stride,
-            padding=padding,
-            groups=groups,
-            bias=bias,
-        )
+        sizes = {"features": channels, "kernel": kernel, "stride": stride, "padding": padding}
+        return self.layer("conv", name, *_after(after), **sizes, groups=groups, bias=bias)
 
     def pool(
         self,
@@ -130,12 +121,7 @@ class Builder:
         return self.layer("matmul", name, left, right, features=features, groups=groups)
 
     def other(
-        self,
-        name: str,
-        operator: str,
-        output: Tensor | None = None,
-        *sources: str,
-        extra: int = 0,
+        self, name: str, operator: str, output: Tensor | None = None, *sources: str, extra: int = 0
     ) -> str:
         """An unweighted operator without a kind of its own; its first input's shape by default."""
         sources = sources or (self.last,)

@@ -24,7 +24,7 @@ from workloads.layer_types.other import RECEIVED
 from workloads.tensors import INPUT, NetworkError, Tensor, sides
 
 _LARGEST = 1 << 62
-_NUMBER = re.compile(r"(\d+)(?=[./_].)")
+NUMBER = re.compile(r"(\d+)(?=[./_].)")
 """What counts a block: a number with more of the name behind it, as in layer12.norm1."""
 _NAMES = ("name", "inputs", "shared")
 _OTHERS = attrgetter(*(field.name for field in fields(Layer) if field.name not in _NAMES))
@@ -97,7 +97,7 @@ def blocks(network: Network) -> tuple[tuple[str, ...], ...]:
     """
     found: dict[str, dict[str, list[str]]] = {}
     for layer in network.layers:
-        if layer.operator != RECEIVED and (number := _NUMBER.search(layer.name)):
+        if layer.operator != RECEIVED and (number := NUMBER.search(layer.name)):
             stem = layer.name[: number.start()]
             found.setdefault(stem, {}).setdefault(number[0], []).append(layer.name)
     if not found:

@@ -192,9 +192,7 @@ class _Cutter:
                 "layer with weights; cut elsewhere, or take fewer stages"
             )
         return Network(
-            name,
-            self._network.input if first is None or stage == 0 else first.output,
-            layers,
+            name, self._network.input if first is None or stage == 0 else first.output, layers
         )
 
 

@@ -128,10 +128,7 @@ def useful_products(layer: Layer) -> int:
     """
     windows = (sides(value) for value in (layer.kernel, layer.stride, layer.padding))
     along = zip(*windows, sides(layer.dilation), strict=True)
-    lengths = (
-        (layer.input.height, layer.output.height),
-        (layer.input.width, layer.output.width),
-    )
+    lengths = ((layer.input.height, layer.output.height), (layer.input.width, layer.output.width))
     met = 1
     for (into, out), (kernel, stride, padding, dilation) in zip(lengths, along, strict=True):
         met *= sum(_met(into, out, t * dilation - padding, stride) for t in range(kernel))

@@ -352,10 +352,7 @@ def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Ca
     dp = axes.dp or axes.on(planned.group.size, planned.name).dp
     for other in (samples // 2, 2 * samples):
         if other and not samples % min(other, samples) and not case.batch % (other * dp):
-            yield (
-                f"micro-batches of {other}",
-                _with_stages(case, micro_batch=other),
-            )
+            yield f"micro-batches of {other}", _with_stages(case, micro_batch=other)
 
 
 def _moved(case: Case, plan: Plan | None, slowest: StageUse | None, end: int) -> Case | str:

@@ -14,6 +14,7 @@ from simulator import PICOSECONDS, Timeline
 from simulator.analysis.critical_path import BOUNDS, SLOWED, Segment, critical_path
 from simulator.analysis.stalls import CoreStep, core_steps
 from workloads import Layer, Network
+from workloads.network import NUMBER
 
 Key = TypeVar("Key")
 STEPS_END = "the end of the step"
@@ -121,8 +122,6 @@ def _by_layer(steps: Sequence[CoreStep], waiting: Counter[str]) -> list[Spent]:
 
 MOST_CUTS = 4
 """Of a name that are tried; names come from strangers' files."""
-NUMBER = re.compile(r"(\d+)(?=[./_].)")
-"""What counts a block: a number with more of the name behind it."""
 BUCKET = re.compile(r"(.+) and [\d,]+ more")
 BOUNDARY, BUCKETS, UNKNOWN = "redistribution", "gradient buckets", "other"
 

@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import whole_file
-from experiments.pictures.lanes import (
-    BOARD,
-    Site,
-    Slice,
-    labels,
-    slices_by_resource,
-    tracks,
-)
+from experiments.pictures.lanes import BOARD, Site, Slice, labels, slices_by_resource, tracks
 from experiments.results.formats import csv_of
 from hardware import Wires
 from simulator import PICOSECONDS

@@ -330,7 +330,4 @@ def made_by(command: str) -> dict[str, Any]:
         ("SimPy", installed("simpy")),
         ("NumPy", installed("numpy")),
     ]
-    return {
-        "command": command,
-        "table": Table("Versions", ("what", "version"), rows, kind="words"),
-    }
+    return {"command": command, "table": Table("Versions", ("what", "version"), rows, kind="words")}

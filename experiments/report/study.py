@@ -58,9 +58,7 @@ class Study:
 
 
 def report(
-    study: Study,
-    progress: Callable[[str], None] = lambda done: None,
-    runner: Runner | None = None,
+    study: Study, progress: Callable[[str], None] = lambda done: None, runner: Runner | None = None
 ) -> str:
     """The page, the same for the same study; ``progress`` hears of each row, and step, done.
 

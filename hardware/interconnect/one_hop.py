@@ -48,13 +48,7 @@ class Ports(Fabric):
     """
 
     def __init__(
-        self,
-        ports: Floats,
-        latency_s: Floats,
-        label: Label,
-        members: int,
-        *,
-        over: float = 1.0,
+        self, ports: Floats, latency_s: Floats, label: Label, members: int, *, over: float = 1.0
     ) -> None:
         self._ports, self._members, self._over = len(ports), members, over
         self._label = label

@@ -16,17 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import create_model
 
-from hardware.reader import (
-    Cells,
-    Table,
-    checked,
-    hint,
-    number,
-    parse_toml,
-    read_text,
-    shown,
-    whole,
-)
+from hardware.reader import Cells, Table, checked, hint, number, parse_toml, read_text, shown, whole
 from workloads.network import Network
 from workloads.tensors import NetworkError
 from workloads.zoo.transformers import SIZES, Transformer, transformer
@@ -47,8 +37,7 @@ def model_of(of: type, base: type[Table] = Table, least: int = 0) -> type[Table]
         field.name: _TYPES.get(
             str(field.type),
             Annotated[
-                int,
-                whole(max(least, field.name in _NEEDED), _LIMITS.get(field.name, 1 << 31)),
+                int, whole(max(least, field.name in _NEEDED), _LIMITS.get(field.name, 1 << 31))
             ],
         )
         for field in fields(of)
@@ -87,8 +76,7 @@ def described(where: str, like: Transformer | None, values: Mapping[str, Any]) -
     found = {} if like is None else asdict(like) | {"source": f"like {like.name}"}
     if like is not None:
         for key, of in _DERIVED.items():
-            usual = _usual(key, like)
-            if getattr(like, key) == usual and any(name in said for name in of):
+            if getattr(like, key) == like.usual()[key] and any(name in said for name in of):
                 found[key] = 0
     missing = [k for k in _NEEDED if k not in found | said]
     if missing:
@@ -134,8 +122,3 @@ def is_transformer_file(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         return f'kind = "{KIND}"' in file.read(LARGEST_FILE).decode(errors="replace")
-
-
-def _usual(key: str, of: Transformer) -> int:
-    usual = {"ffn": 4 * of.hidden, "kv_heads": of.heads, "head_dim": of.hidden // of.heads}
-    return usual[key]

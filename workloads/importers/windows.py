@@ -7,16 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from workloads.importers.assembler import Assembler, Value
-from workloads.importers.dims import (
-    Dims,
-    Role,
-    area_of,
-    count,
-    dim,
-    like,
-    retag,
-    size_of,
-)
+from workloads.importers.dims import Dims, Role, area_of, count, dim, like, retag, size_of
 from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.tensors import NetworkError, Sides, Tensor
 

@@ -7,15 +7,7 @@ meaning of their own (a stage's boundary, tokens to experts, a loss).
 
 from __future__ import annotations
 
-from workloads.layer_types.base import (
-    FLOAT_BYTES,
-    Kept,
-    Layer,
-    LayerType,
-    Role,
-    Step,
-    register,
-)
+from workloads.layer_types.base import FLOAT_BYTES, Kept, Layer, LayerType, Role, Step, register
 from workloads.layer_types.element_cycles import cycles_of
 from workloads.layer_types.elementwise import by_output
 

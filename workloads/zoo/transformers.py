@@ -110,14 +110,15 @@ class Transformer:
                 f"transformer {self.name!r}: heads = {self.heads}: do not divide hidden = "
                 f"{self.hidden}; say head_dim, too"
             )
-        for key, usual in (
-            ("ffn", 4 * self.hidden),
-            ("kv_heads", self.heads),
-            ("head_dim", self.hidden // max(self.heads, 1)),
-        ):
+        for key, usual in self.usual().items():
             object.__setattr__(self, key, getattr(self, key) or usual)
         if problem := _problem(self):
             raise NetworkError(f"transformer {self.name!r}: {problem}")
+
+    def usual(self) -> dict[str, int]:
+        """Sizes that follow others where they are not said."""
+        each = self.hidden // max(self.heads, 1)
+        return {"ffn": 4 * self.hidden, "kv_heads": self.heads, "head_dim": each}
 
     @property
     def tokens_of_an_expert(self) -> int:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def from_torch(
-    module: torch.nn.Module | Callable[[], torch.nn.Module],
-    inputs: Any,
-    name: str | None = None,
+    module: torch.nn.Module | Callable[[], torch.nn.Module], inputs: Any, name: str | None = None
 ) -> Network:
     """The network of a module, as it computes ``inputs``: a tensor, a tuple, or keywords.
 
