@@ -64,26 +64,18 @@ class Cables(Fabric):
         """Of the first copy: from a to b, a link for each of their cables."""
         for number, end in enumerate(ends):
             self.links.setdefault(end, []).append(number)
-        self._ways = {(a, b): self._way(a, b) for a in range(size) for b in range(size) if a != b}
+        self._ways = {(a, b): way for a in range(size) for b, way in self._ways_from(a).items()}
 
-    def _way(self, source: int, target: int) -> list[int]:
-        """Breadth first: the cables from one node to another."""
+    def _ways_from(self, source: int) -> dict[int, list[int]]:
+        """Breadth first: the cables from one node to every other."""
         reached: dict[int, list[int]] = {source: []}
-        front = [source]
-        while target not in reached:
-            front = [
-                b
-                for a in front
-                for b in range(self.size)
-                if (a, b) in self.links and self._add(reached, a, b)
-            ]
-        return reached[target]
-
-    def _add(self, reached: dict[int, list[int]], a: int, b: int) -> bool:
-        if b in reached:
-            return False
-        reached[b] = [*reached[a], self.links[a, b][0]]
-        return True
+        queue = [source]
+        for a in queue:
+            for b in range(self.size):
+                if (a, b) in self.links and b not in reached:
+                    reached[b] = [*reached[a], self.links[a, b][0]]
+                    queue.append(b)
+        return reached
 
     def shifted(self, node: int) -> int:
         """The first link of the copy that a node is in."""

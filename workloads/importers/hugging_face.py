@@ -187,6 +187,9 @@ _LLAMA = LLAMA_BLOCK | {"year": 2023}
 _DEEPSEEK = _LLAMA | {"kv_rank": 512, "rope_dim": 64, "value_dim": 128, "year": 2024}
 _GEMMA = _LLAMA | {"activation": "gelu", "tied": True, "head_dim": 256, "year": 2024}
 _GPT = {"seq": 1024, "dropout": False}
+_ROTARY = {"positions": "rotary", "tied": False}
+_BLOOM = _GPT | {"seq": 2048, "positions": "alibi", "embedding_norm": True, "year": 2022}
+_GPT_OSS = _LLAMA | {"biases": True, "router_bias": True, "sinks": True, "head_dim": 64}
 Reading = Callable[[Fields, Values], None]
 FAMILIES: dict[str, tuple[Values, Reading]] = {
     "llama": (_LLAMA, _linears),
@@ -202,32 +205,16 @@ FAMILIES: dict[str, tuple[Values, Reading]] = {
     "gemma2": (_GEMMA | {"post_norms": True}, _linears),
     "gemma3_text": (_GEMMA | {"post_norms": True, "head_norms": True, "year": 2025}, _linears),
     "gpt2": (_GPT, _gpt2),
-    "gpt_neox": (_GPT | {"seq": 2048, "positions": "rotary", "tied": False, "year": 2022}, _neox),
+    "gpt_neox": (_GPT | _ROTARY | {"seq": 2048, "year": 2022}, _neox),
     "opt": (_GPT | {"seq": 2048, "activation": "relu", "year": 2022}, _opt),
-    "bloom": (
-        _GPT | {"seq": 2048, "positions": "alibi", "embedding_norm": True, "year": 2022},
-        _bloom,
-    ),
+    "bloom": (_BLOOM, _bloom),
     "falcon": (_GPT | {"seq": 2048, "year": 2023}, _falcon),
-    "phi": (
-        _GPT
-        | {
-            "positions": "rotary",
-            "tied": False,
-            "parallel_norms": 1,
-            "head_bias": True,
-            "year": 2023,
-        },
-        _phi,
-    ),
+    "phi": (_GPT | _ROTARY | {"parallel_norms": 1, "head_bias": True, "year": 2023}, _phi),
     "phi3": (_LLAMA | {"fused_qkv": True, "year": 2024}, _linears),
     "glm": (_LLAMA | {"head_dim": 128, "year": 2024}, _qkv),
     "glm4": (_LLAMA | {"head_dim": 128, "post_norms": True, "year": 2025}, _qkv),
     "glm4_moe": (_LLAMA | {"head_dim": 128, "year": 2025}, _glm4_moe),
-    "gpt_oss": (
-        _LLAMA | {"biases": True, "router_bias": True, "sinks": True, "head_dim": 64, "year": 2025},
-        _gpt_oss,
-    ),
+    "gpt_oss": (_GPT_OSS | {"year": 2025}, _gpt_oss),
 }
 """Decoders: what members of a family have in common, and what reads the rest of their keys."""
 

@@ -84,17 +84,10 @@ def linear(
 
 def _fields(dims: Dims, groups: int, features: int) -> dict[str, Any]:
     """Shapes of a linear layer on every position, or of a grouped 1x1 convolution."""
-    depth = size_of(dims[-1])
     rows = [retag(d, Role.POSITION) for d in dims[:-1]]
-    if groups == 1:
-        height, width = area_of(rows)
-        return {"input": Tensor(depth, height, width), "output": Tensor(features, height, width)}
-    positions = count(rows, Role.POSITION) // groups
-    return {
-        "input": Tensor(groups * depth, positions),
-        "output": Tensor(groups * features, positions),
-        "groups": groups,
-    }
+    area = area_of(rows) if groups == 1 else (count(rows, Role.POSITION) // groups, 1)
+    into, out = Tensor(groups * size_of(dims[-1]), *area), Tensor(groups * features, *area)
+    return {"input": into, "output": out, "groups": groups}
 
 
 def experts(assembler: Assembler, operation: ModelOperation) -> None:

@@ -188,11 +188,13 @@ def _cell(item: _Node) -> list[ModelOperation]:
 
 def _dropout(item: _Node) -> list[ModelOperation]:
     training = item.tensors.integers(item.input(2)) if item.input(2) else None
-    verb = "other" if training and training[0] else "reshape"
-    outputs = dict(list(item.outputs.items())[:1]) if verb == "reshape" else item.outputs
-    mask = dict(list(item.outputs.items())[1:]) if verb == "reshape" else {}
-    first = ModelOperation(item.name, verb, item.reads[:1], outputs, {"operator": "dropout"})
-    return [first, *([ModelOperation(item.name, "reshape", item.reads[:1], mask)] if mask else [])]
+    reads = item.reads[:1]
+    if training and training[0]:
+        return [ModelOperation(item.name, "other", reads, item.outputs, {"operator": "dropout"})]
+    return [  # its mask, too, if anybody reads it
+        ModelOperation(item.name, "reshape", reads, {name: shape})
+        for name, shape in item.outputs.items()
+    ]
 
 
 def _attention(item: _Node) -> list[ModelOperation]:
