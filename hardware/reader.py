@@ -393,18 +393,12 @@ def validated(model: type[T], data: object) -> tuple[T | None, list[Fault]]:
 
 _WORDS = {
     "missing": "is missing",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "string_type": "must be a text",
-    "list_type": "must be a list, in [ ]",
-    "tuple_type": "must be a list, in [ ]",
-    "dict_type": "must be a table",
-    "model_type": "must be a table",
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list, in [ ]"),
+    **dict.fromkeys(("dict_type", "model_type"), "must be a table"),
     "none_required": "must not be there",
 }
 """What is said of pydantic's errors instead of its own words."""

@@ -58,31 +58,12 @@ def sites(timeline: Timeline) -> list[Site]:
         for level, link in enumerate(worker_resources.links):
             resource = timeline.resources[link]
             if link not in found:
-                below, many = under[link], resource.multiplicity
-                found[link] = Site(
-                    resource.name,
-                    level,
-                    min(one.first for one in below),
-                    sum(one.multiplicity for one in below) // many,
-                    many,
-                    tuple(dict.fromkeys(one.device.name for one in below)),
-                    above,
-                    range(link, link + 1),
-                    below[0].unit,
-                )
+                only, many = range(link, link + 1), resource.multiplicity
+                found[link] = _site(resource.name, level, under[link], many, above, only)
             above = (*above, resource.name)
-        resources = range(worker_resources.own[0], max(worker_resources.own) + 1)
-        found[resources[0]] = Site(
-            worker_resources.name,
-            BOARD,
-            worker.first,
-            1,
-            worker.multiplicity,
-            (worker.device.name,),
-            above,
-            resources,
-            worker.unit,
-        )
+        own = range(worker_resources.own[0], max(worker_resources.own) + 1)
+        name, many = worker_resources.name, worker.multiplicity
+        found[own[0]] = _site(name, BOARD, [worker], many, above, own)
     known = {number for site in found.values() for number in site.resources}
     between = [
         Site(one.name, BETWEEN, 0, 0, one.multiplicity, (), (), range(number, number + 1))
@@ -90,6 +71,15 @@ def sites(timeline: Timeline) -> list[Site]:
         if number not in known
     ]
     return [*found.values(), *between]
+
+
+def _site(
+    name: str, level: int, of: list[Worker], many: int, above: tuple[str, ...], resources: range
+) -> Site:
+    """The site ``of`` some workers, which stands for so many alike ones."""
+    devices = tuple(dict.fromkeys(one.device.name for one in of))
+    boards, first = sum(one.multiplicity for one in of) // many, min(one.first for one in of)
+    return Site(name, level, first, boards, many, devices, above, resources, of[0].unit)
 
 
 def chosen(everything: Sequence[Site], devices: str) -> list[Site]:

@@ -218,17 +218,13 @@ def _transpose(item: _Node) -> list[ModelOperation]:
 
 
 TRANSLATED: dict[str, Callable[[_Node], list[ModelOperation]]] = {
-    "Conv": _conv,
-    "ConvTranspose": _conv,
-    "MaxPool": _pool,
-    "AveragePool": _pool,
-    "GlobalAveragePool": _global_pool,
-    "GlobalMaxPool": _global_pool,
+    **dict.fromkeys(("Conv", "ConvTranspose"), _conv),
+    **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), _global_pool),
     "ReduceMean": _reduce_mean,
     "Gemm": _gemm,
     "Gather": _gather,
-    "LSTM": _cell,
-    "GRU": _cell,
+    **dict.fromkeys(("LSTM", "GRU"), _cell),
     "Dropout": _dropout,
     "Attention": _attention,
     "Einsum": _einsum,

@@ -28,13 +28,9 @@ VIEWS = {
 }
 CONSTANTS = frozenset(_CONSTANTS.split())
 SIMPLE = {
-    "batch_norm": "batch_norm",
-    "relu": "relu",
-    "softmax": "softmax",
+    **{kind: kind for kind in ("batch_norm", "relu", "softmax", "add", "mul")},
     "_softmax": "softmax",
-    "add": "add",
     "sub": "add",
-    "mul": "mul",
     "div": "mul",
 }
 HIDDEN_PRODUCTS = frozenset(
