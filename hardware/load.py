@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -185,11 +185,7 @@ def _board(
 
 
 def _trained(
-    own: Settings,
-    stack: Chosen | None,
-    names: tuple[str, ...],
-    settings: Settings,
-    changes: Settings,
+    own: Settings, stack: Chosen | None, names: Sequence[str], settings: Settings, changes: Settings
 ) -> Settings:
     """A device's settings: its spec's, then what the array trains in and with, then changes.
 

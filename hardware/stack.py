@@ -123,13 +123,7 @@ def _arithmetic(chosen: Entry, source: str, values: dict[str, Any]) -> Settings:
     }
 
 
-_OF_DEVICES = (
-    "gradients",
-    "gradient_buffer",
-    "gradient_copy",
-    "gradient_kernel",
-    "dummy_gradients",
-)
+_OF_DEVICE = ("gradients", "gradient_buffer", "gradient_copy", "gradient_kernel", "dummy_gradients")
 """Habits that are keys of a device's arithmetic."""
 _BY_FORMAT = ("gradients_fp16", "gradient_kernel_fp16", "gradient_kernel_wide")
 """The same, where products are in fp16, or in fp32 and TF32 (wide)."""
@@ -143,7 +137,7 @@ class Chosen:
         if table is None:
             raise SpecError("\n".join(faults))
         self.settings, habits = settings, table.habits
-        exclude = {*_OF_DEVICES, *_BY_FORMAT, "recompute"}
+        exclude = {*_OF_DEVICE, *_BY_FORMAT, "recompute"}
         values = habits.model_dump(exclude=exclude)
         if habits.attention is None and (table.year or 0) >= FUSED_SINCE:
             values["attention"] = "fused"
@@ -187,7 +181,7 @@ class Chosen:
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
         width = "wide" if format_ in ("fp64", "fp32", "tf32") else format_
-        for habit in _OF_DEVICES:
+        for habit in _OF_DEVICE:
             if habit != "gradients" or width != "wide":  # those are as wide as the weights
                 self._take(found, f"habits.{habit}", f"arithmetic.{habit}")
         for habit in _BY_FORMAT:

@@ -80,15 +80,9 @@ PIXEL = 1 / DPI
 MOST_LANES = 1200
 """More would neither be read nor fit into a PNG."""
 
-SHADE_OF_KIND = {
-    "compute": 0,
-    "partial sums": 1,
-    "boundary": 2,
-    "memory": 2,
-    "send": 2,
-    "weights": 2,
-}
-HATCH_OF_KIND = {"boundary": "//////", "send": "......", "weights": "------"}
+SHADE_OF = {"compute": 0, "partial sums": 1, "boundary": 2, "memory": 2, "send": 2, "weights": 2}
+"""Kinds of operations."""
+HATCH_OF = {"boundary": "//////", "send": "......", "weights": "------"}
 TIME_UNITS = (("s", 10**12), ("ms", 10**9), ("\N{MICRO SIGN}s", 10**6), ("ns", 10**3), ("ps", 1))
 
 WIDTH, RIGHT, TOP, BETWEEN, BOTTOM = 11.0, 0.7, 0.35, 0.42, 0.65
@@ -114,11 +108,11 @@ def style(phase: str, kind: str) -> Style:
     Sends are dotted, gathered weights ruled.
     """
     shades = PHASES.get(phase, OTHER)
-    shade = SHADE_OF_KIND.get(kind, 1)
+    shade = SHADE_OF.get(kind, 1)
     if kind == "memory":
         return Style(shades[2], "white", None, "black")
     if shade == 2:
-        return Style(shades[2], shades[1], HATCH_OF_KIND[kind], "black")
+        return Style(shades[2], shades[1], HATCH_OF[kind], "black")
     return Style(shades[shade], "white", None, "white" if shade == 0 else "black")
 
 
@@ -241,8 +235,8 @@ def _looks(charts: Sequence[Chart]) -> tuple[set[tuple[str, str]], list[str], li
     used = {(operation.phase, operation.kind) for operation in done}
     phases = [phase for phase in PHASES if any(p == phase for p, _ in used)]
     phases += sorted({phase for phase, _ in used} - set(PHASES))
-    kinds = [kind for kind in SHADE_OF_KIND if any(k == kind for _, k in used)]
-    kinds += sorted({kind for _, kind in used} - set(SHADE_OF_KIND))
+    kinds = [kind for kind in SHADE_OF if any(k == kind for _, k in used)]
+    kinds += sorted({kind for _, kind in used} - set(SHADE_OF))
     return {(str(phase), str(kind)) for phase, kind in used}, phases, kinds
 
 

@@ -127,16 +127,17 @@ class Assembler:
         return self.layers[-1]
 
     def weighted(
-        self, operation: ModelOperation, kind: str, weight: Constant, **fields: Any
+        self, operation: ModelOperation, kind: str, weight: Constant, value: Value, **fields: Any
     ) -> Layer:
-        """Append a layer with a weight matrix, named after it; a matrix used again is shared."""
+        """Append a layer of a value and a weight matrix, named after that; one again is shared."""
         key = frozenset(weight.trained)
         names = [name for name in weight.trained if name.endswith(".weight")]
         shared = self._owners.get(key, "") if key else ""
         name = names[0].removesuffix(".weight") if len(names) == 1 else ""
         if name:  # a tied matrix has a name of its own in every module
             name = operation.attributes.get("module", "" if shared else name)
-        layer = self.layer(operation, kind, name, shared=shared, **fields)
+        fields |= {"inputs": (value.source,), "shared": shared}
+        layer = self.layer(operation, kind, name, **fields)
         if shared and self._owner(shared).weights != layer.weights:
             layer = self.layers[-1] = replace(layer, shared="")
         self._owners.setdefault(key, layer.name)

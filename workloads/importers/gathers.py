@@ -41,15 +41,8 @@ def embedding(assembler: Assembler, operation: ModelOperation) -> None:
         positions = (_bags(assembler, operation, ids),)
         read = Tensor(1, -(-math.prod(ids.shape) // count(positions, Role.SAMPLE)))
     dims = (*positions, dim(table.shape[1], Role.CHANNEL))
-    layer = assembler.weighted(
-        operation,
-        "embedding",
-        table,
-        inputs=(ids.source,),
-        input=read,
-        output=tensor_of(dims),
-        vocabulary=table.shape[0],
-    )
+    sizes = {"input": read, "output": tensor_of(dims), "vocabulary": table.shape[0]}
+    layer = assembler.weighted(operation, "embedding", table, ids, **sizes)
     assembler.product(operation, layer, dims)
     if bag and assembler.operand(operation, 3) is not None:
         assembler.notes.append(f"{operation.name}: the weights of its ids are not counted")

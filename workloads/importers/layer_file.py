@@ -28,17 +28,8 @@ from workloads.layer_types import TYPES, Layer
 from workloads.network import Network
 from workloads.tensors import INPUT, NetworkError, Tensor
 
-_CONV_KEYS = (
-    "in_ch",
-    "in_fmap_h",
-    "in_fmap_w",
-    "kernel",
-    "out_ch",
-    "out_fmap_h",
-    "out_fmap_w",
-    "pool",
-)
-_FC_KEYS = ("in_ch", "out_ch")
+_CONV = ("in_ch", "in_fmap_h", "in_fmap_w", "kernel", "out_ch", "out_fmap_h", "out_fmap_w", "pool")
+_FC = ("in_ch", "out_ch")
 _MOST_LAYERS = 10_000
 _MOST_BYTES = 4 << 20
 _LARGEST = 1 << 24
@@ -126,11 +117,11 @@ class _Parser:
         self, name: str, kind: str, sources: tuple[str, ...], before: list[Layer]
     ) -> list[Layer]:
         if kind == "FC":
-            into, out = (self._value(key) for key in _FC_KEYS)
+            into, out = (self._value(key) for key in _FC)
             return [Layer(name, "fc", sources, Tensor(into), Tensor(out))]
         if kind != "CONV":
             return [self._typed(name, kind, sources, before)]
-        v = {key: self._value(key) for key in _CONV_KEYS}
+        v = {key: self._value(key) for key in _CONV}
         source = Tensor(v["in_ch"], v["in_fmap_h"], v["in_fmap_w"])
         pooled = Tensor(v["out_ch"], v["out_fmap_h"], v["out_fmap_w"])
         pool = v["pool"]

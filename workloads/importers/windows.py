@@ -21,19 +21,10 @@ def conv(assembler: Assembler, operation: ModelOperation) -> None:
         return
     shape = operation.output
     dims = _map_dims(value.dims, shape)
-    layer = assembler.weighted(
-        operation,
-        "conv",
-        weight,
-        inputs=(value.source,),
-        input=_map(value.dims, value.shape),
-        output=_map(dims, shape),
-        bias=assembler.operand(operation, 2) is not None,
-        groups=operation.attributes.get("groups", 1),
-        transposed=operation.attributes.get("transposed", False),
-        **_measures(operation),
-    )
-    assembler.count([assembler.operand(operation, 2)])
+    bias, sizes = assembler.operand(operation, 2), _measures(operation)
+    sizes |= {"input": _map(value.dims, value.shape), "output": _map(dims, shape)}
+    layer = assembler.weighted(operation, "conv", weight, value, **sizes, bias=bias is not None)
+    assembler.count([bias])
     if layer.weights != math.prod(weight.shape):
         raise NetworkError(f"{layer.weights} weights expected, its tensor is {weight.shape}")
     assembler.product(operation, layer, dims)
@@ -74,16 +65,10 @@ def cell(assembler: Assembler, operation: ModelOperation) -> None:
     directions, hidden = attributes["directions"], attributes["hidden"]
     height, width = area_of([retag(d, Role.POSITION) for d in value.dims[:2]])
     steps = Tensor(size_of(value.dims[2]), height, width)
-    layer = assembler.weighted(
-        operation,
-        operation.verb,
-        Constant((), trained),
-        inputs=(value.source,),
-        input=steps,
-        output=replace(steps, channels=directions * hidden),
-        directions=directions,
-        bias=attributes["biased"],
-    )
+    states = replace(steps, channels=directions * hidden)
+    sizes = {"input": steps, "output": states, "directions": directions}
+    sizes["bias"] = attributes["biased"]
+    layer = assembler.weighted(operation, operation.verb, Constant((), trained), value, **sizes)
     first, second = (retag(d, Role.POSITION) for d in value.dims[:2])
     both, features = dim(directions, Role.CHANNEL), dim(hidden, Role.CHANNEL)
     every: Dims = (first, second, (*both, *features))
@@ -99,9 +84,9 @@ def cell(assembler: Assembler, operation: ModelOperation) -> None:
 
 
 def _measures(operation: ModelOperation) -> dict[str, Any]:
-    keys = ("kernel", "stride", "padding", "dilation")
-    found = {key: operation.attributes[key] for key in keys if key in operation.attributes}
-    return {key: _two(tuple(values)) for key, values in found.items()}
+    given, windows = operation.attributes, ("kernel", "stride", "padding", "dilation")
+    found = {key: _two(tuple(given[key])) for key in windows if key in given}
+    return found | {key: given[key] for key in ("groups", "transposed") if key in given}
 
 
 def _two(values: tuple[int, ...]) -> Sides:
