@@ -22,14 +22,20 @@ class Builder:
         self._shapes = {INPUT: self.input}
         self.last = INPUT
 
-    def layer(self, kind: str, name: str, *sources: str, **given: Any) -> str:
+    def layer(
+        self, kind: str, name: str, *sources: str, after: str | None = None, **given: Any
+    ) -> str:
         """A layer of any type by its name; ``given`` are its sizes (``LayerType.layer``)."""
-        sources = sources or (self.last,)
+        sources = sources or (after or self.last,)
         shapes = [self._shapes[source] for source in sources]
         try:
-            return self._append(layer_type(kind).layer(name, sources, shapes, **given))
+            layer = layer_type(kind).layer(name, sources, shapes, **given)
         except NetworkError as error:
             raise NetworkError(f"{self.name}, {name}: {error}") from None
+        self._layers.append(layer)
+        self._shapes[name] = layer.output
+        self.last = name
+        return name
 
     def conv(
         self,
@@ -45,7 +51,7 @@ class Builder:
     ) -> str:
         """Convolution; with as many ``groups`` as channels it is a depthwise one."""
         sizes = {"features": channels, "kernel": kernel, "stride": stride, "padding": padding}
-        return self.layer("conv", name, *_after(after), **sizes, groups=groups, bias=bias)
+        return self.layer("conv", name, after=after, **sizes, groups=groups, bias=bias)
 
     def pool(
         self,
@@ -59,7 +65,7 @@ class Builder:
     ) -> str:
         """Max (or average) pooling."""
         kind = "avg_pool" if average else "max_pool"
-        return self.layer(kind, name, *_after(after), kernel=kernel, stride=stride, padding=padding)
+        return self.layer(kind, name, after=after, kernel=kernel, stride=stride, padding=padding)
 
     def fc(self, name: str, features: int, *, bias: bool = False, after: str | None = None) -> str:
         """Fully connected layer; its input must be a vector (see ``flatten``)."""
@@ -83,7 +89,7 @@ class Builder:
         Of several ``groups`` each has features and weights of its own, as experts have.
         """
         return self.layer(
-            "fc", name, *_after(after), features=features, bias=bias, groups=groups, shared=shared
+            "fc", name, after=after, features=features, bias=bias, groups=groups, shared=shared
         )
 
     def embedding(
@@ -97,7 +103,7 @@ class Builder:
     ) -> str:
         """A row of a table for every token id it reads."""
         sizes = {"features": features, "vocabulary": vocabulary}
-        return self.layer("embedding", name, *_after(after), **sizes, shared=shared)
+        return self.layer("embedding", name, after=after, **sizes, shared=shared)
 
     def cell(
         self,
@@ -111,7 +117,7 @@ class Builder:
     ) -> str:
         """Recurrent cell (``lstm`` or ``gru``) run along a sequence; all states are its output."""
         sizes = {"features": directions * hidden, "directions": directions}
-        return self.layer(kind, name, *_after(after), **sizes, bias=bias)
+        return self.layer(kind, name, after=after, **sizes, bias=bias)
 
     def matmul(self, name: str, left: str, right: str, features: int, groups: int = 1) -> str:
         """Product of two computed tensors: in every group, positions x k times k x n.
@@ -124,36 +130,24 @@ class Builder:
         self, name: str, operator: str, output: Tensor | None = None, *sources: str, extra: int = 0
     ) -> str:
         """An unweighted operator without a kind of its own; its first input's shape by default."""
-        sources = sources or (self.last,)
-        first, *others = [self._shapes[source] for source in sources]
-        return self._append(
-            Layer(
-                name,
-                "other",
-                sources,
-                first,
-                output or first,
-                others=tuple(others),
-                operator=operator,
-                extra=extra,
-            )
-        )
+        given = {"operator": operator, "output": output, "extra": extra}
+        return self.layer("other", name, *sources, **given)
 
     def flatten(self, name: str, after: str | None = None) -> str:
         """Turn a feature map into a vector."""
-        return self.layer("flatten", name, *_after(after))
+        return self.layer("flatten", name, after=after)
 
     def batch_norm(self, name: str, after: str | None = None) -> str:
         """Batch normalisation."""
-        return self.layer("batch_norm", name, *_after(after))
+        return self.layer("batch_norm", name, after=after)
 
     def relu(self, name: str, after: str | None = None) -> str:
         """Rectified linear unit."""
-        return self.layer("relu", name, *_after(after))
+        return self.layer("relu", name, after=after)
 
     def softmax(self, name: str, after: str | None = None, *, causal: bool = False) -> str:
         """Softmax over channels; ``causal``, of scores, over the positions so far."""
-        return self.layer("softmax", name, *_after(after), causal=causal)
+        return self.layer("softmax", name, after=after, causal=causal)
 
     def add(self, name: str, *sources: str) -> str:
         """Element-wise sum of layers of one shape."""
@@ -174,13 +168,3 @@ class Builder:
     def build(self, description: str = "") -> Network:
         """The finished network."""
         return Network(self.name, self.input, tuple(self._layers), description)
-
-    def _append(self, layer: Layer) -> str:
-        self._layers.append(layer)
-        self._shapes[layer.name] = layer.output
-        self.last = layer.name
-        return layer.name
-
-
-def _after(name: str | None) -> tuple[str, ...]:
-    return (name,) if name else ()

@@ -280,19 +280,15 @@ def pipeline_side(
             found.append(Alternative(what, None, changed))
         else:
             try:
-                found.append(_alternative(what, step_of(changed)[1]))
+                then = step_of(changed)[1]
+                full = too_full(then.memory)  # what does not fit has no time to compare with
+                why = f"does not fit: {full}" if full else None
+                found.append(Alternative(what, None if full else then.iteration_s, why))
             except (PlanError, SimulationError) as error:
                 found.append(Alternative(what, None, str(error)))
         progress(what)
     said = (*_sentences(plan, timeline, uses, slowest), *other_sends(case.execution, timeline))
     return PipelineSide(pipeline_fields(plan, timeline)["pipeline"], said, tuple(found))
-
-
-def _alternative(what: str, timeline: Timeline) -> Alternative:
-    """A step that is otherwise; one that does not fit in memory has no time to compare with."""
-    if full := too_full(timeline.memory):
-        return Alternative(what, None, f"does not fit: {full}")
-    return Alternative(what, timeline.iteration_s)
 
 
 def _sentences(

@@ -40,11 +40,6 @@ def numbers(result: Explanation) -> dict[str, Any]:
     }
 
 
-def _ms(seconds: float) -> Number:
-    """Seconds, shown as milliseconds."""
-    return four_digits(seconds, 1e3)
-
-
 def memory(result: Explanation) -> dict[str, Any] | None:
     """Memory by class, and what would free some; None where the model has no memory."""
     found = result.answers["memory"]
@@ -232,7 +227,7 @@ def _totals(title: str, timeline: Timeline) -> Table:
     rows = [
         [
             names[str(phase), str(kind)],
-            _ms(spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS),
+            four_digits(spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS, 1e3),
             four_digits(total.bytes, 1e-6),
             four_digits(total.flops, 1e-9),
         ]

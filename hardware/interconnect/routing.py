@@ -105,16 +105,12 @@ class Wires:
         for number, tier in enumerate(joined(self.topology, nodes)):
             region, port = (np.where(here, what[of], -1) for what in (tier.region, tier.port))
             level = self.topology.levels[number] if self.topology.levels else None
-            self._add(tier.fabric, region, port, self._between(number), level)
+            joins = f"between {self.topology.joins}, {self.topology.kind}"
+            joins = f"tier {number}, {level.kind}" if level else joins
+            self._add(tier.fabric, region, port, joins, level)
             if number < len(self._groups):  # all but the outermost
                 group = self._groups[number]
                 group[here] = region[here] + group.max() + 1
-
-    def _between(self, number: int) -> str:
-        """What the fabrics of the topology, or of one of its tiers, are between."""
-        if not self.topology.levels:
-            return f"between {self.topology.joins}, {self.topology.kind}"
-        return f"tier {number}, {self.topology.levels[number].kind}"
 
     def _add(
         self, fabric: Fabric, region: Ints, node: Ints, joins: str, tier: Tier | None = None

@@ -362,6 +362,7 @@ def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     dropouts = {"dropout": _any(one, _DROPOUT), "attention_dropout": _any(one, _IN_ATTENTION)}
     found = usual | dropouts | _sizes(one, _TRANSFORMER)
     window = one.left.get("sliding_window")
+    used = one.left.get("use_sliding_window") is not False
     original = one.left.get("original_max_position_embeddings")
     reading(one, found)
     known, longest = found.get("seq"), found.get("table") or 0
@@ -369,7 +370,7 @@ def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
         seq = original if isinstance(original, int) and original <= USUAL_SEQ else USUAL_SEQ
         found["seq"] = seq
         one.notes.append(f"sequences of {seq} of its {known} positions; {path}{SETS_ANOTHER}")
-    if isinstance(window, int) and window and window < found.get("seq", 0) and _windowed(one):
+    if isinstance(window, int) and window and window < found.get("seq", 0) and used:
         one.notes.append(f"sliding_window = {window}: attention is over all positions")
     found = {key: value for key, value in found.items() if value is not None}
     return described(path, None, found | {"name": name, "source": f"{kind}, {Path(path).name}"})
@@ -378,10 +379,6 @@ def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
 def _any(one: Fields, names: Sequence[str]) -> bool:
     """Whether one of these chances is stated and above 0."""
     return any(isinstance(p, float) and p > 0 for p in map(one.left.get, names))
-
-
-def _windowed(one: Fields) -> bool:
-    return one.left.get("use_sliding_window") is not False
 
 
 def _encoder(path: str, kind: str, one: Fields, name: str) -> Encoder:

@@ -265,7 +265,7 @@ class LayerType:
         ``given`` are fields of ``Layer``, ``features`` (channels of the output), or sizes of
         the type's own. Raises NetworkError where they do not fit.
         """
-        features = given.pop("features", 0)
+        features, output = given.pop("features", 0), given.pop("output", None)
         first, *others = shapes
         known = {key: given[key] for key in given if key in _fields()}
         own = tuple(sorted((key, given[key]) for key in given if key not in known))
@@ -275,7 +275,7 @@ class LayerType:
         draft = replace(draft, sizes=own)
         if problem := self.arity_problem(draft):
             raise NetworkError(problem)
-        made = replace(draft, output=self.output(draft, features))
+        made = replace(draft, output=output or self.output(draft, features))
         if problem := self.problem(made):
             raise NetworkError(problem)
         return made
