@@ -6,6 +6,7 @@ a watched array, and what was never asked for was not read.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from itertools import count
@@ -139,11 +140,12 @@ def unread(array: Array, seen: Iterable[str]) -> list[str]:
     noted = set(seen)
     if "topology.shared" in noted and array.topology.shared:
         noted.add("topology.kind")
-    entries = {key.split(".")[1] for key in values if key.startswith("devices.")}
-    of_entry = {
-        index: _given({k.split(".", 2)[2]: v for k, v in values.items() if _is_of(k, index)}, noted)
-        for index in entries
-    }
+    entries: dict[str, dict[str, str]] = defaultdict(dict)
+    for key, value in values.items():
+        if key.startswith("devices."):
+            _, index, rest = key.split(".", 2)
+            entries[index][rest] = value
+    of_entry = {index: _given(found, noted) for index, found in entries.items()}
     of_array = _given(values, noted)
     read = {key for key in values if _is_read(key, of_entry, of_array)}
     if any(name.startswith("stack.") for name in noted):
@@ -152,10 +154,6 @@ def unread(array: Array, seen: Iterable[str]) -> list[str]:
         if any(s.source.startswith(f"{key} ") for s in array.settings if s.key in read):
             read.add(key)
     return [key for key in values if key not in read]
-
-
-def _is_of(key: str, index: str) -> bool:
-    return key.startswith(f"devices.{index}.")
 
 
 def _is_read(key: str, of_entry: Mapping[str, set[str]], of_array: set[str]) -> bool:

@@ -7,7 +7,6 @@ operator without a kind of its own that reads several nodes is a join.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workloads.cache import once_for_each
@@ -109,7 +108,8 @@ class _Condenser:
 
     def graph(self) -> Graph:
         for layer in self.network.layers:
-            if _vanishes(layer, list(map(self._source, layer.inputs))):
+            sources = {i for name in layer.inputs if (i := self._source(name)) is not None}
+            if not (layer.type.product or layer.type.join) and len(sources) < 2:  # as its source
                 found = [i for name in layer.inputs if (i := self.behind[name]) is not None]
                 self.behind[layer.name] = found[0] if found else None
                 if not found and (of := self._entered(layer)):
@@ -160,13 +160,6 @@ class _Condenser:
             return None
         deepest = max(producers, key=lambda i: self.depth[i])
         return self.nodes[deepest].main if self.nodes[deepest].join else deepest
-
-
-def _vanishes(layer: Layer, sources: Sequence[int | str | None]) -> bool:
-    """Whether an operator hands on one node's layout."""
-    if layer.type.product or layer.type.join:
-        return False
-    return len({i for i in sources if i is not None}) < 2
 
 
 def _pooled_areas(network: Network) -> dict[str, int]:

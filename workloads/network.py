@@ -126,16 +126,11 @@ def _problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:
     for source in layer.inputs:
         if source not in seen:
             return f"input {source!r} is not an earlier layer"
-    return _inputs_problem(layer) or _shape_problem(layer) or _shared_problem(layer, seen)
-
-
-def _inputs_problem(layer: Layer) -> str | None:
     if problem := layer.type.arity_problem(layer):
         return problem
-    arity = len(layer.inputs)
-    if layer.others and len(layer.others) != arity - 1:
-        return f"{arity} inputs, but shapes for {len(layer.others) + 1}"
-    return None
+    if layer.others and len(layer.others) != len(layer.inputs) - 1:
+        return f"{len(layer.inputs)} inputs, but shapes for {len(layer.others) + 1}"
+    return _shape_problem(layer) or _shared_problem(layer, seen)
 
 
 def _shape_problem(layer: Layer) -> str | None:

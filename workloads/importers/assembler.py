@@ -180,7 +180,8 @@ class Assembler:
         """Reshape, transpose, slice, expand: no layer; a flattened map is one, as in the zoo."""
         for output, shape in operation.outputs.items():
             value = self.computed(operation, 0)
-            if operation.verb == "select" and _of_samples(value, operation.attributes["axis"]):
+            axis = operation.attributes["axis"] if operation.verb == "select" else None
+            if axis is not None and any(role is Role.SAMPLE for _, role in value.dims[axis]):
                 self.notes.append(
                     f"{operation.name}: it takes one of {self.model.batch} samples, so that what "
                     "follows may be counted for all of them; trace it with another batch"
@@ -270,10 +271,6 @@ class Assembler:
         output, shape = next(iter(operation.outputs.items()))
         self.values[output] = replace(value, dims=like(value.dims, shape))
         return True
-
-
-def _of_samples(value: Value, axis: int) -> bool:
-    return any(role is Role.SAMPLE for _, role in value.dims[axis])
 
 
 def _viewed(operation: ModelOperation, dims: Dims, shape: Shape) -> Dims:
