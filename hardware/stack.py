@@ -51,22 +51,15 @@ _KEYS = {
     **{key: f"roofline.{key}" for key in _ROOFLINE},
 }
 """A key of a stack's efficiencies to that of a device."""
-_Gradients = (Literal["2 B", "4 B"] | None, None)
-_Moved = (MovedBytes | None, None)
-_Switch = (bool | None, None)
+_MOVED = ("gradient_kernel", "gradient_kernel_fp16", "gradient_kernel_wide")
 HabitsTable: Any = table_of(
     Stack,
     *("name", "description", "early_stop"),
     overlap=(Literal["full", "none"] | None, None),
     recompute=(Literal["whole", "needed"], "whole"),
-    gradients=_Gradients,
-    gradients_fp16=_Gradients,
-    gradient_buffer=_Switch,
-    gradient_copy=_Switch,
-    gradient_kernel=_Moved,
-    gradient_kernel_fp16=_Moved,
-    gradient_kernel_wide=_Moved,
-    dummy_gradients=_Switch,
+    **dict.fromkeys(("gradients", "gradients_fp16"), (Literal["2 B", "4 B"] | None, None)),
+    **dict.fromkeys(("gradient_buffer", "gradient_copy", "dummy_gradients"), (bool | None, None)),
+    **dict.fromkeys(_MOVED, (MovedBytes | None, None)),
 )
 """What a stack does, on any chip (``hardware.Stack``); what is None it leaves as it is.
 

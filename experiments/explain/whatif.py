@@ -49,30 +49,23 @@ def topic_of(key: str) -> str:
     return _TOPICS.get(key, _TOPICS.get(key.partition(".")[0], ""))
 
 
-_TOPICS = {
-    "topology": "wires",
-    "links": "wires",
+_KEYS_OF = {
+    "": "chip.cores",
+    "core": "chip units chip.peak arithmetic.compute roofline.matrix_efficiency",
+    "hbm": "hbm.bandwidth roofline.memory_efficiency",
+    "capacity": "hbm.capacity",
+    "port": "network.bandwidth",
+    "wires": "topology links",
+    "latency": "network.latency links.latency topology.latency",
+    "overhead": "roofline.overhead",
+    "padding": "roofline.pad_matrix_unit roofline.tile",
+    "formats": "arithmetic",
+    "element": "arithmetic.element",
+    "fused": "arithmetic.fused",
     "energy": "energy",
-    "arithmetic": "formats",
-    "chip": "core",
-    "units": "core",
-    "arithmetic.element": "element",
-    "arithmetic.compute": "core",
-    "arithmetic.fused": "fused",
-    "chip.cores": "",
-    "hbm.capacity": "capacity",
-    "hbm.bandwidth": "hbm",
-    "chip.peak": "core",
-    "network.bandwidth": "port",
-    "network.latency": "latency",
-    "links.latency": "latency",
-    "topology.latency": "latency",
-    "roofline.matrix_efficiency": "core",
-    "roofline.pad_matrix_unit": "padding",
-    "roofline.memory_efficiency": "hbm",
-    "roofline.tile": "padding",
-    "roofline.overhead": "overhead",
 }
+"""Topic to keys, and tables of which all other keys are about it."""
+_TOPICS = {key: topic for topic, keys in _KEYS_OF.items() for key in keys.split()}
 
 
 def why_nothing(key: str, before: Case, after: Array, bounds: Mapping[str, float]) -> str:

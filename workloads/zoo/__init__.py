@@ -13,13 +13,8 @@ from workloads.zoo.transformers import SIZES, Transformer, sized, transformer
 ZOO: dict[str, Callable[[], Network]] = {
     "lenet": lenet,
     "alexnet": alexnet,
-    "vgg11": partial(vgg, 11),
-    "vgg13": partial(vgg, 13),
-    "vgg16": partial(vgg, 16),
-    "vgg19": partial(vgg, 19),
-    "resnet18": partial(resnet, 18),
-    "resnet34": partial(resnet, 34),
-    "resnet50": partial(resnet, 50),
+    **{f"vgg{depth}": partial(vgg, depth) for depth in (11, 13, 16, 19)},
+    **{f"resnet{depth}": partial(resnet, depth) for depth in (18, 34, 50)},
 }
 """The AccPar paper's nine networks, which comparisons take: a name and its builder."""
 
