@@ -1,4 +1,4 @@
-"""Convolutions and fully connected layers: products with a weight matrix.
+"""Convolutions, fully connected layers and embeddings: products with a weight matrix.
 
 Their weights may be block-circulant (CirCNN, Ding et al., MICRO 2017; E-RNN, Li et al., HPCA
 2019). A matrix of n inputs and m outputs is n/b x m/b blocks, each a circulant of b numbers:
@@ -106,6 +106,41 @@ class FullyConnected(Weighted):
         if layer.input.width != 1:
             raise NetworkError(f"linear reads a sequence, got {layer.input}")
         return Tensor(features, layer.input.height)
+
+
+@register
+class Embedding(Weighted):
+    """A gather from a table of ``vocabulary`` rows; a bag of rows makes fewer positions."""
+
+    name = "embedding"
+    keys = ("features", "vocabulary")
+    gathers = True
+
+    def output(self, layer: Layer, features: int) -> Tensor:
+        return Tensor(features, layer.input.height)
+
+    def problem(self, layer: Layer) -> str | None:
+        few = layer.vocabulary < 1
+        return "an embedding needs a vocabulary of at least one row" if few else None
+
+    def dimensions(self, layer: Layer) -> Dimensions:
+        return super().dimensions(layer)._replace(in_channels=layer.vocabulary)
+
+    def weights(self, layer: Layer) -> int:
+        return layer.vocabulary * layer.output.channels
+
+    def macs(self, layer: Layer) -> int:
+        return 0
+
+    def forward(self, layer: Layer) -> tuple[Step, ...]:
+        return (Step((Role.INPUTS,), (Role.OUTPUT,), rows=(1.0, 0.0)),)
+
+    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
+        return ()
+
+    def gradient(self, layer: Layer) -> tuple[Step, ...]:
+        """Zeros for the whole table, then what is touched."""
+        return (Step((Operand(0), Role.ERROR), gradients=(1.0, 0.0), rows=(0.0, 2.0)),)
 
 
 def transform_operations(block: int) -> int:

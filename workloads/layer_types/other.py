@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from workloads.layer_types.base import FLOAT_BYTES, Kept, Layer, LayerType, Role, Step, register
 from workloads.layer_types.element_cycles import cycles_of
-from workloads.layer_types.elementwise import by_output
+from workloads.layer_types.unweighted import by_output
 
 OTHER = "other"
 RECEIVED, SENT = "received", "sent"

@@ -41,18 +41,15 @@ def of_tensor(tensor: onnx.TensorProto) -> Array | None:
 
 def of_constant(node: onnx.NodeProto) -> onnx.TensorProto:
     """What a Constant node holds, as a tensor."""
+    kinds: dict[str, Any] = {"value_int": np.int64, "value_ints": np.int64}
+    kinds |= {"value_float": np.float32, "value_floats": np.float32}
     for attribute in node.attribute:
         if attribute.name == "value":
             tensor: onnx.TensorProto = attribute.t
             return tensor
-        if attribute.name in ("value_int", "value_float"):
-            value = attribute.i if attribute.name == "value_int" else attribute.f
-            kind = np.int64 if attribute.name == "value_int" else np.float32
-            return numpy_helper.from_array(np.array(value, kind))
-        if attribute.name == "value_ints":
-            return numpy_helper.from_array(np.array(attribute.ints, np.int64))
-        if attribute.name == "value_floats":
-            return numpy_helper.from_array(np.array(attribute.floats, np.float32))
+        if attribute.name in kinds:
+            value = onnx.helper.get_attribute_value(attribute)
+            return numpy_helper.from_array(np.array(value, kinds[attribute.name]))
     raise NetworkError("a constant without a value that is understood")
 
 

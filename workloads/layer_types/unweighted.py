@@ -1,0 +1,153 @@
+"""Operators without weights: on one tensor, by window, and those that tie paths together."""
+
+from __future__ import annotations
+
+from workloads.layer_types.base import Layer, LayerType, Role, Step, register
+from workloads.layer_types.linear import slid
+from workloads.tensors import NetworkError, Tensor
+
+
+def by_output(*, needed: bool) -> tuple[Step, ...]:
+    """Backward of what is derived from its result, so that its input is not kept for it."""
+    return (Step((Role.ERROR, Role.OUTPUT), (Role.ERRORS,)),) if needed else ()
+
+
+@register
+class ReLU(LayerType):
+    """Rectified linear units."""
+
+    name = "relu"
+    keeps_maps = True
+    fusible = True
+
+    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
+        return by_output(needed=needed)
+
+    def in_passing(self, layer: Layer) -> bool:
+        return not layer.apart
+
+
+@register
+class Softmax(LayerType):
+    """Softmax over channels; a ``causal`` one, of scores, over the positions so far."""
+
+    name = "softmax"
+    keeps_maps = True
+
+    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
+        return by_output(needed=needed)
+
+
+@register
+class Flatten(LayerType):
+    """A feature map as a vector."""
+
+    name = "flatten"
+
+    def output(self, layer: Layer, features: int) -> Tensor:
+        return Tensor(layer.input.elements)
+
+    def in_passing(self, layer: Layer) -> bool:
+        return not layer.apart
+
+    def needs_values(self, layer: Layer) -> bool:
+        return False
+
+    def view(self, layer: Layer) -> bool:
+        return True
+
+
+class Pool(LayerType):
+    """The largest, or the mean, of a window of each channel."""
+
+    keys = ("kernel", "stride", "padding")
+    keeps_maps = True
+
+    def output(self, layer: Layer, features: int) -> Tensor:
+        return Tensor(layer.input.channels, *slid(layer))
+
+
+@register
+class MaxPool(Pool):
+    """The largest element of a window."""
+
+    name = "max_pool"
+
+    def element_cycles(self, layer: Layer, *, forward: bool) -> float:
+        return float(layer.kernel_area if forward else 1)
+
+
+@register
+class AveragePool(Pool):
+    """The mean of a window."""
+
+    name = "avg_pool"
+
+
+@register
+class BatchNorm(LayerType):
+    """Each channel less its mean, by its deviation, over the batch; then scaled and shifted."""
+
+    name = "batch_norm"
+    statistics = True
+    keeps_maps = True
+
+    def further_parameters(self, layer: Layer) -> int:
+        return 2 * layer.output.channels
+
+    def forward(self, layer: Layer) -> tuple[Step, ...]:
+        """A pass to sum up; what reads it normalises in passing."""
+        return (Step((Role.INPUTS,), what="statistics"),)
+
+    def in_passing(self, layer: Layer) -> bool:
+        return not layer.apart
+
+
+class Join(LayerType):
+    """A join; a sum or concatenation needs no values backward."""
+
+    join = True
+    inputs = None
+    reads = "one input"
+
+    def output(self, layer: Layer, features: int) -> Tensor:
+        shapes = set(layer.operands)
+        if len(shapes) != 1:
+            raise NetworkError(f"cannot {self.name} shapes {sorted(map(str, shapes))}")
+        return layer.input
+
+    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
+        return (Step((Role.ERROR,), (Role.ERRORS,)),) if needed else ()
+
+
+@register
+class Add(Join):
+    """The sum by element of layers of one shape."""
+
+    name = "add"
+    sums = True
+
+
+@register
+class Multiply(Join):
+    """The product by element of layers of one shape (a gate)."""
+
+    name = "mul"
+
+    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
+        return LayerType.backward(self, layer, needed=needed)
+
+
+@register
+class Concatenate(Join):
+    """Channels of several layers, one behind the other."""
+
+    name = "concat"
+
+    def output(self, layer: Layer, features: int) -> Tensor:
+        first, *others = layer.operands
+        if any((o.height, o.width) != (first.height, first.width) for o in others):
+            shapes = [str(first), *map(str, others)]
+            raise NetworkError(f"cannot concatenate shapes {shapes}")
+        channels = first.channels + sum(other.channels for other in others)
+        return Tensor(channels, first.height, first.width)
