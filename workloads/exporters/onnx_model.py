@@ -26,8 +26,7 @@ def to_onnx(network: Network) -> onnx.ModelProto:
         import onnx  # noqa: F401
     except ImportError:
         raise NetworkError(f"writing ONNX needs {extra('onnx')}") from None
-    from workloads.exporters.onnx_layers import write
-    from workloads.exporters.onnx_writer import Writer
+    from workloads.exporters.onnx_writer import Writer, write
 
     if any(layer.kind == ATTENTION for layer in network.layers):
         network = with_attention(network, "unfused")

@@ -1,4 +1,4 @@
-"""An ONNX graph being written: nodes, tensors, and the views between layouts.
+"""An ONNX graph being written: layer by layer, with the views between layouts.
 
 A tensor is written in one of three layouts: a map (samples, channels, height,
 width), a sequence (samples, positions, channels) or a vector (samples,
@@ -8,6 +8,7 @@ stand between them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,8 +18,9 @@ from onnx import TensorProto, helper
 
 from workloads.importers.onnx.operators import DOMAIN
 from workloads.layer_types import Layer
+from workloads.layer_types.recurrent import CELLS
 from workloads.network import Network
-from workloads.tensors import INPUT, NetworkError, Tensor
+from workloads.tensors import INPUT, NetworkError, Tensor, sides
 
 OPSET = 21
 BATCH = "batch"
@@ -157,3 +159,232 @@ def external(tensor: onnx.TensorProto) -> None:
     tensor.dims.extend(dims)
     tensor.data_location = onnx.TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value=WEIGHTS)
+
+
+def write(writer: Writer, layer: Layer) -> None:
+    """The nodes of one layer; raises NetworkError where ONNX cannot say it."""
+    layout = KINDS.get(layer.kind, _other)(writer, layer)
+    writer.written[layer.name] = Written(layer.name, layer.output, layout)
+
+
+def _conv(writer: Writer, layer: Layer) -> Layout:
+    height, width = sides(layer.kernel)
+    into, out = layer.input.channels, layer.output.channels
+    pair = (into, out // layer.groups) if layer.transposed else (out, into // layer.groups)
+    reads = [
+        writer.read(layer, 0, Layout.MAP),
+        writer.weight(f"{layer.name}.weight", *pair, height, width),
+    ]
+    if layer.bias:
+        reads.append(writer.weight(f"{layer.name}.bias", out))
+    kind, further = "Conv", {}
+    if layer.transposed:
+        kind, further = "ConvTranspose", {"output_padding": _output_padding(layer)}
+    writer.node(
+        kind,
+        reads,
+        layer.name,
+        **_window(layer),
+        dilations=sides(layer.dilation),
+        group=layer.groups,
+        **further,
+    )
+    return Layout.MAP
+
+
+def _pool(writer: Writer, layer: Layer) -> Layout:
+    kind = "MaxPool" if layer.kind == "max_pool" else "AveragePool"
+    writer.node(kind, [writer.read(layer, 0, Layout.MAP)], layer.name, **_window(layer))
+    return Layout.MAP
+
+
+def _batch_norm(writer: Writer, layer: Layer) -> Layout:
+    parts = ("weight", "bias", "running_mean", "running_var")
+    reads = [writer.weight(f"{layer.name}.{p}", layer.output.channels) for p in parts]
+    writer.node("BatchNormalization", [writer.read(layer, 0, Layout.MAP), *reads], layer.name)
+    return Layout.MAP
+
+
+def _fc(writer: Writer, layer: Layer) -> Layout:
+    layout = Layout.VECTOR if layer.input.area == 1 else Layout.SEQUENCE
+    into, out = layer.input.channels, layer.output.channels
+    source = writer.read(layer, 0, layout)
+    if layer.shared:
+        matrix = _shared(writer, layer, into, out)
+    else:
+        matrix = writer.weight(f"{layer.name}.weight", into, out)
+    product = f"{layer.name}/product" if layer.bias else layer.name
+    writer.node("MatMul", [source, matrix], product, name=layer.name)
+    if layer.bias:
+        bias = writer.weight(f"{layer.name}.bias", out)
+        writer.node("Add", [product, bias], layer.name, name=f"{layer.name}/bias")
+    return layout
+
+
+def _shared(writer: Writer, layer: Layer, into: int, out: int) -> str:
+    """The matrix of another layer, turned where that is an embedding's table."""
+    owner = next(other for other in writer.network.layers if other.name == layer.shared)
+    name = f"{owner.name}.weight"
+    if owner.type.gathers:
+        return writer.transpose(name, f"{layer.name}/table", 1, 0)
+    if (owner.input.channels, owner.output.channels) == (into, out):
+        return name
+    return writer.transpose(name, f"{layer.name}/matrix", 1, 0)
+
+
+def _embedding(writer: Writer, layer: Layer) -> Layout:
+    if layer.output.area != layer.input.area:
+        raise NetworkError(f"{layer.name}: ONNX has no operator for a bag of an embedding's rows")
+    table = f"{layer.shared or layer.name}.weight"
+    if not layer.shared:
+        writer.weight(table, layer.vocabulary, layer.output.channels)
+    positions = layer.input.elements
+    if layer.inputs[0] == INPUT and not writer.inputs:
+        ids = helper.make_tensor_value_info(INPUT, TensorProto.INT64, [BATCH, positions])
+        writer.inputs.append(ids)
+        source = INPUT
+        writer.written[INPUT] = Written(INPUT, layer.input, Layout.VECTOR)
+    else:
+        flat = writer.reshape(
+            writer.read(layer, 0, natural(layer.input)), f"{layer.name}/flat", [0, positions]
+        )
+        source = writer.node("Cast", [flat], f"{layer.name}/ids", to=TensorProto.INT64)
+    writer.node("Gather", [table, source], layer.name)
+    return Layout.SEQUENCE
+
+
+def _cell(writer: Writer, layer: Layer) -> Layout:
+    directions, into = layer.directions, layer.input.channels
+    hidden = layer.output.channels // directions
+    gates = CELLS[layer.kind].gates
+    reads = [
+        writer.read(layer, 0, Layout.SEQUENCE),
+        writer.weight(f"{layer.name}.weight", directions, gates * hidden, into),
+        writer.weight(f"{layer.name}.state", directions, gates * hidden, hidden),
+    ]
+    if layer.bias:
+        reads.append(writer.weight(f"{layer.name}.bias", directions, 2 * gates * hidden))
+    writer.node(
+        layer.kind.upper(),
+        reads,
+        f"{layer.name}/states",
+        hidden_size=hidden,
+        layout=1,
+        direction="bidirectional" if directions == 2 else "forward",
+        name=layer.name,
+    )
+    shape = [0, *dims_of(layer.output, Layout.SEQUENCE)]
+    writer.reshape(f"{layer.name}/states", layer.name, shape)
+    writer.nodes[-1].name = f"{layer.name}/view"
+    return Layout.SEQUENCE
+
+
+def _matmul(writer: Writer, layer: Layer) -> Layout:
+    groups, rows = layer.groups, layer.input.area
+    k, n = layer.input.channels // groups, layer.output.channels // groups
+    name = layer.name
+    left = writer.reshape(
+        writer.read(layer, 0, Layout.SEQUENCE), f"{name}/left", [0, rows, groups, k]
+    )
+    left = writer.transpose(left, f"{name}/heads", 0, 2, 1, 3)
+    writer.node("MatMul", [left, _second(writer, layer, k, n)], f"{name}/product", name=name)
+    merged = writer.transpose(f"{name}/product", f"{name}/turned", 0, 2, 1, 3)
+    writer.reshape(merged, name, [0, rows, groups * n])
+    writer.nodes[-1].name = f"{name}/view"
+    return Layout.SEQUENCE
+
+
+def _second(writer: Writer, layer: Layer, k: int, n: int) -> str:
+    """The second operand as (samples, groups, k, n), copied to the groups it serves."""
+    tensor, name = layer.operands[1], layer.name
+    held = tensor.elements // (k * n)
+    source = writer.read(layer, 1, Layout.SEQUENCE)
+    if (tensor.channels, tensor.area) == (held * k, n):
+        split = writer.reshape(source, f"{name}/right", [0, n, held, k])
+        right = writer.transpose(split, f"{name}/matrices", 0, 2, 3, 1)
+    elif (tensor.channels, tensor.area) == (held * n, k):
+        split = writer.reshape(source, f"{name}/right", [0, k, held, n])
+        right = writer.transpose(split, f"{name}/matrices", 0, 2, 1, 3)
+    else:
+        raise NetworkError(
+            f"network {writer.network.name!r}, layer {name!r}: {tensor} holds no matrices of "
+            f"{k}x{n} as ONNX could write them"
+        )
+    if held == layer.groups:
+        return right
+    times = layer.groups // held
+    one = writer.reshape(right, f"{name}/one", [0, held, 1, k, n])
+    sizes = writer.integers(f"{name}/many.shape", [1, held, times, k, n])
+    many = writer.node("Expand", [one, sizes], f"{name}/many")
+    return writer.reshape(many, f"{name}/served", [0, layer.groups, k, n])
+
+
+def _flatten(writer: Writer, layer: Layer) -> Layout:
+    writer.node("Flatten", [writer.read(layer, 0, natural(layer.input))], layer.name)
+    return Layout.VECTOR
+
+
+def _concat(writer: Writer, layer: Layer) -> Layout:
+    layout = natural(layer.output)
+    reads = [writer.read(layer, at, layout) for at in range(len(layer.inputs))]
+    axis = {Layout.MAP: 1, Layout.SEQUENCE: 2, Layout.VECTOR: 1}[layout]
+    writer.node("Concat", reads, layer.name, axis=axis)
+    return layout
+
+
+def _other(writer: Writer, layer: Layer) -> Layout:
+    layout = natural(layer.output)
+    reads = [writer.read(layer, at, natural(t)) for at, t in enumerate(layer.operands)]
+    if layer.parameters:
+        reads.append(writer.weight(f"{layer.name}.extra", layer.parameters))
+    axis = 2 if layout is Layout.SEQUENCE else 1
+    kind = layer.operator or ("operator" if layer.kind in KINDS else layer.kind)
+    writer.node(kind, reads, layer.name, domain=DOMAIN, channel_axis=axis)
+    writer.declared.append(writer.info(layer.name, layer.output, layout))
+    return layout
+
+
+def _plain(writer: Writer, layer: Layer) -> Layout:
+    layout = natural(layer.output)
+    reads = [writer.read(layer, at, layout) for at in range(len(layer.inputs))]
+    kind = PLAIN[layer.kind]
+    further = {"axis": 1 if layout is Layout.MAP else -1} if kind == "Softmax" else {}
+    writer.node(kind, reads, layer.name, **further)
+    return layout
+
+
+def _window(layer: Layer) -> dict[str, Any]:
+    return {
+        "kernel_shape": sides(layer.kernel),
+        "strides": sides(layer.stride),
+        "pads": [*sides(layer.padding)] * 2,
+    }
+
+
+def _output_padding(layer: Layer) -> list[int]:
+    """What is left to reach the output's height and width."""
+    measures = zip(
+        (layer.input.height, layer.input.width),
+        (layer.output.height, layer.output.width),
+        *(sides(v) for v in (layer.kernel, layer.stride, layer.padding, layer.dilation)),
+        strict=True,
+    )
+    return [out - (s * (n - 1) + (k - 1) * d + 1 - 2 * p) for n, out, k, s, p, d in measures]
+
+
+PLAIN = {"relu": "Relu", "softmax": "Softmax", "add": "Sum", "mul": "Mul"}
+"""Operators without weights or attributes."""
+KINDS: dict[str, Callable[[Writer, Layer], Layout]] = {
+    "conv": _conv,
+    "max_pool": _pool,
+    "avg_pool": _pool,
+    "batch_norm": _batch_norm,
+    "fc": _fc,
+    "embedding": _embedding,
+    **dict.fromkeys(CELLS, _cell),
+    "matmul": _matmul,
+    "flatten": _flatten,
+    "concat": _concat,
+    **dict.fromkeys(PLAIN, _plain),
+    "other": _other,
+}

@@ -9,9 +9,8 @@ import pytest
 
 from tests.workloads.onnx_models import save
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network
-from workloads.exporters.onnx_layers import KINDS
 from workloads.exporters.onnx_model import to_onnx
-from workloads.exporters.onnx_writer import Layout, dims_of, external
+from workloads.exporters.onnx_writer import KINDS, Layout, dims_of, external
 from workloads.layer_types import TYPES
 
 

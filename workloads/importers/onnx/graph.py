@@ -11,9 +11,9 @@ import onnx
 from onnx import numpy_helper, shape_inference
 
 from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
-from workloads.importers.onnx import guard, operators, values
+from workloads.importers.onnx import guard, operators
 from workloads.importers.onnx.guard import LARGEST, MOST_MADE
-from workloads.importers.onnx.tensors import FLOATS, Tensors
+from workloads.importers.onnx.tensors import FLOATS, Tensors, fold, of_constant
 from workloads.tensors import NetworkError
 
 
@@ -109,7 +109,7 @@ class Reader:
     def _constant(self, name: str, node: onnx.NodeProto) -> None:
         """A constant in the graph itself: known, and not trained."""
         made = node.output[0]
-        self.tensors.constant(made, values.of_constant(node), f"node {name!r}")
+        self.tensors.constant(made, of_constant(node), f"node {name!r}")
         self.tensors.constants[made] = Constant(self.tensors.constants[made].shape)
 
     def _measured(self, node: onnx.NodeProto) -> bool:
@@ -133,7 +133,7 @@ class Reader:
         elements = sum(math.prod(shape) for shape in shapes.values())
         if elements > MOST_MADE:
             raise NetworkError(f"it makes a constant of {elements:,} elements")
-        found = values.fold(node, self.tensors.values, elements, self.opsets.get("", 1))
+        found = fold(node, self.tensors.values, elements, self.opsets.get("", 1))
         for name, array in zip(node.output, found or (), strict=False):
             self.tensors.values[name] = array
         for name, shape in shapes.items():

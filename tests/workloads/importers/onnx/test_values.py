@@ -8,7 +8,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from workloads import NetworkError
-from workloads.importers.onnx.values import FOLDED, LARGEST, fold, of_constant, of_tensor
+from workloads.importers.onnx.tensors import (
+    FOLDED,
+    MOST_FOLLOWED,
+    fold,
+    of_constant,
+    of_tensor,
+)
 
 A, B = np.array([6, 4, 9], np.int64), np.array([4, 4, 2], np.int64)
 ROW = np.arange(6, dtype=np.int64).reshape(2, 3)
@@ -70,7 +76,7 @@ def test_folding_is_what_numpy_does(
 
 def test_folding_leaves_alone_what_it_does_not_know() -> None:
     assert folded("Conv", A, B) is None
-    assert folded("Add", A, B, elements=LARGEST + 1) is None
+    assert folded("Add", A, B, elements=MOST_FOLLOWED + 1) is None
     assert folded("Reshape", ROW, np.array([5, 5], np.int64)) is None  # impossible: no exception
     node = helper.make_node("Add", ["a", "b"], ["o"])
     assert fold(node, {"a": A}, 3, 21) is None
@@ -79,7 +85,7 @@ def test_folding_leaves_alone_what_it_does_not_know() -> None:
 
 
 def test_a_result_larger_than_it_was_said_to_be_is_not_followed() -> None:
-    long = np.array([LARGEST + 1], np.int64)
+    long = np.array([MOST_FOLLOWED + 1], np.int64)
     assert folded("Expand", A[:1], long) is None
 
 
@@ -109,7 +115,7 @@ def test_values_outside_the_file_and_large_ones_are_not_looked_at() -> None:
     outside = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2])
     outside.data_location = TensorProto.EXTERNAL
     assert of_tensor(outside) is None
-    large = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[LARGEST + 1])
+    large = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[MOST_FOLLOWED + 1])
     assert of_tensor(large) is None
     absent = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 3])
     assert of_tensor(absent) is None
