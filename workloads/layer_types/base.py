@@ -242,6 +242,10 @@ class LayerType:
     """It needs sums over the batch before it can be applied, and their gradients backward."""
     keeps_maps = False
     """It makes one map of one map, so that a node's output may be told behind it."""
+    passing = False
+    """A compiler computes it wherever its output is read, and writes nothing, unless ``apart``."""
+    derived = False
+    """Its gradient follows from its output, so that its input is not kept for it."""
     fusible = False
     """A compiler does it in passing, while others read its output."""
     sums_error = False
@@ -328,7 +332,8 @@ class LayerType:
 
     def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
         """Backward operators; ``needed`` says whether anything before it is trained."""
-        return (Step((Role.ERROR, Role.INPUTS), (Role.ERRORS,)),) if needed else ()
+        values = Role.OUTPUT if self.derived else Role.INPUTS
+        return (Step((Role.ERROR, values), (Role.ERRORS,)),) if needed else ()
 
     def gradient(self, layer: Layer) -> tuple[Step, ...]:
         """Operators that compute weights' gradients."""
@@ -336,7 +341,7 @@ class LayerType:
 
     def in_passing(self, layer: Layer) -> bool:
         """Whether a compiler computes it wherever its output is read, and writes nothing."""
-        return False
+        return self.passing and not layer.apart
 
     def needs_values(self, layer: Layer) -> bool:
         """Whether backward of what is done in passing needs the values that it was applied to."""

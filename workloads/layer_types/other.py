@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from workloads.layer_types.base import FLOAT_BYTES, Kept, Layer, LayerType, Role, Step, register
 from workloads.layer_types.element_cycles import cycles_of
-from workloads.layer_types.unweighted import by_output
 
 OTHER = "other"
 RECEIVED, SENT = "received", "sent"
@@ -122,7 +121,7 @@ class Other(LayerType):
         if layer.apart and layer.operator in LINEAR:
             return (Step((Role.ERROR,), (Role.ERRORS,)),)
         if layer.operator in _DERIVED:
-            return by_output(needed=needed)
+            return (Step((Role.ERROR, Role.OUTPUT), (Role.ERRORS,)),)
         if layer.apart and layer.operator in NORMS:
             summed = Step((Role.ERROR, Role.INPUTS), what="weight gradient", times=0)
             return (*super().backward(layer, needed=needed), summed)

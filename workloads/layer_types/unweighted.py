@@ -7,24 +7,13 @@ from workloads.layer_types.linear import slid
 from workloads.tensors import NetworkError, Tensor
 
 
-def by_output(*, needed: bool) -> tuple[Step, ...]:
-    """Backward of what is derived from its result, so that its input is not kept for it."""
-    return (Step((Role.ERROR, Role.OUTPUT), (Role.ERRORS,)),) if needed else ()
-
-
 @register
 class ReLU(LayerType):
     """Rectified linear units."""
 
     name = "relu"
-    keeps_maps = True
+    keeps_maps = derived = passing = True
     fusible = True
-
-    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
-        return by_output(needed=needed)
-
-    def in_passing(self, layer: Layer) -> bool:
-        return not layer.apart
 
 
 @register
@@ -32,10 +21,7 @@ class Softmax(LayerType):
     """Softmax over channels; a ``causal`` one, of scores, over the positions so far."""
 
     name = "softmax"
-    keeps_maps = True
-
-    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
-        return by_output(needed=needed)
+    keeps_maps = derived = True
 
 
 @register
@@ -43,12 +29,10 @@ class Flatten(LayerType):
     """A feature map as a vector."""
 
     name = "flatten"
+    passing = True
 
     def output(self, layer: Layer, features: int) -> Tensor:
         return Tensor(layer.input.elements)
-
-    def in_passing(self, layer: Layer) -> bool:
-        return not layer.apart
 
     def needs_values(self, layer: Layer) -> bool:
         return False
@@ -89,8 +73,7 @@ class BatchNorm(LayerType):
     """Each channel less its mean, by its deviation, over the batch; then scaled and shifted."""
 
     name = "batch_norm"
-    statistics = True
-    keeps_maps = True
+    statistics = keeps_maps = passing = True
 
     def further_parameters(self, layer: Layer) -> int:
         return 2 * layer.output.channels
@@ -98,9 +81,6 @@ class BatchNorm(LayerType):
     def forward(self, layer: Layer) -> tuple[Step, ...]:
         """A pass to sum up; what reads it normalises in passing."""
         return (Step((Role.INPUTS,), what="statistics"),)
-
-    def in_passing(self, layer: Layer) -> bool:
-        return not layer.apart
 
 
 class Join(LayerType):
