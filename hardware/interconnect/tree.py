@@ -51,7 +51,8 @@ class Tree(Fabric):
         self.ports = ports
         self._exponent = float(np.log2(factor))
         count = len(self._first)
-        one_way = self._widths()
+        ranges = zip(self._first.tolist(), self._size.tolist(), strict=True)
+        one_way = np.array([self._width(range(first, first + size)) for first, size in ranges])
         self.bandwidth = np.concatenate([one_way, one_way])
         self.latency_s = np.zeros(2 * count)
         # The link of every node's subtree, level by level; of 4 nodes, with 6 links one way:
@@ -66,20 +67,6 @@ class Tree(Fabric):
             self.latency_s[links[size == 1]] = latency_s[first[size == 1]]
             link += len(first)
         self._message_s = latency_s
-
-    def _widths(self) -> Floats:
-        """Of every subtree; those with as many nodes that are alike have the same."""
-        changes = np.cumsum(np.diff(self.ports, prepend=self.ports[:1]) != 0)
-        alike = changes[self._first] == changes[self._first + self._size - 1]
-        found: dict[tuple[float, ...], float] = {}
-        widths = []
-        subtrees = zip(self._first.tolist(), self._size.tolist(), alike.tolist(), strict=True)
-        for first, size, same in subtrees:
-            key = (size, float(self.ports[first])) if same else (size, first, size)
-            if key not in found:
-                found[key] = self._width(range(first, first + size))
-            widths.append(found[key])
-        return np.array(widths)
 
     @classmethod
     def of(cls, topology: Topology, nodes: Nodes) -> Tree:
