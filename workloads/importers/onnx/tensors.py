@@ -192,17 +192,10 @@ class Tensors:
         """The shape that a type declares, None where a dimension has no size."""
         if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
             return None
-        sizes = []
-        for dim in kind.tensor_type.shape.dim:
-            if dim.HasField("dim_value"):
-                sizes.append(dim.dim_value)
-            elif dim.dim_param and dim.dim_param == self.sample:
-                sizes.append(1)
-            elif dim.dim_param in self.given:
-                sizes.append(self.given[dim.dim_param])
-            else:
-                return None
-        return tuple(sizes)
+        named = dict(self.given) | ({self.sample: 1} if self.sample else {})
+        dims = kind.tensor_type.shape.dim
+        sizes = [d.dim_value if d.HasField("dim_value") else named.get(d.dim_param) for d in dims]
+        return None if None in sizes else tuple(size for size in sizes if size is not None)
 
 
 def _bytes(tensor: onnx.TensorProto, elements: int) -> int:
