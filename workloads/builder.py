@@ -130,8 +130,7 @@ class Builder:
         self, name: str, operator: str, output: Tensor | None = None, *sources: str, extra: int = 0
     ) -> str:
         """An unweighted operator without a kind of its own; its first input's shape by default."""
-        given = {"operator": operator, "output": output, "extra": extra}
-        return self.layer("other", name, *sources, **given)
+        return self.layer("other", name, *sources, operator=operator, output=output, extra=extra)
 
     def flatten(self, name: str, after: str | None = None) -> str:
         """Turn a feature map into a vector."""

@@ -5,7 +5,7 @@ import pytest
 from planners import PlanError
 from planners.axes.node_types import check_groups, types_along
 from planners.partition import II, III, IV, I, V, legal
-from workloads import Builder, Layer, Network, Tensor, load_network, partition_graph
+from workloads import Builder, Network, Tensor, load_network, partition_graph
 
 BLOCK = {
     "query": III,
@@ -78,11 +78,10 @@ def experts(groups: int = 4) -> Network:
     net = Builder("experts", 8, 6)
     net.linear("first", 8)
     net.other("dispatch", "dispatch", Tensor(8 * groups, 3))
-    shapes = Tensor(8 * groups, 3), Tensor(16 * groups, 3)
-    for name, into, out in (("gate", 0, 1), ("up", 0, 1)):
-        net._append(Layer(name, "fc", ("dispatch",), shapes[into], shapes[out], groups=groups))
+    for name in ("gate", "up"):
+        net.linear(name, 16 * groups, groups=groups, after="dispatch")
     net.mul("mul", "gate", "up")
-    net._append(Layer("down", "fc", ("mul",), shapes[1], shapes[0], groups=groups))
+    net.linear("down", 8 * groups, groups=groups)
     net.other("combine", "combine", Tensor(8, 6), "down")
     net.add("add", "combine", "first")
     net.linear("last", 4)
