@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import simpy
@@ -134,10 +132,6 @@ def run_alone(wires: Wires, sequence: Jobs) -> tuple[float, Floats]:
     """Run jobs one after the other on SimPy: seconds, and bytes over every link."""
     env = simpy.Environment(initial_time=0)
     links = Interconnect(env, wires.bandwidth)
-
-    def process() -> Generator[simpy.Event, Any, None]:
-        for job in sequence:
-            yield links.submit(job)
-
-    env.run(env.process(process()))
+    for job in sequence:
+        env.run(links.submit(job))
     return env.now / PICOSECONDS, links.link_bytes

@@ -14,15 +14,13 @@ so that the first link of the way carries its readers times the bytes.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import simpy
 
-from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats, Job, Load
 from simulator.engine.picoseconds import PICOSECONDS
@@ -31,25 +29,10 @@ SOURCE = -1
 """The memory, or global buffer, outside all domains: at node 0's corner of a mesh."""
 
 
-class Medium(ABC):
-    """Links with their ``bandwidth`` (B/s) and the ``latency_s`` of anything sent on them."""
-
-    bandwidth: Floats
-    latency_s: float
-
-    @abstractmethod
-    def load(self, kind: str, source: int, readers: Sequence[int]) -> Load:
-        """The flows that one byte to each of the readers puts on the links.
-
-        ``kind`` is the class of traffic, ``source`` a node or SOURCE, and a reader may
-        be SOURCE, too. Raises CollectiveError for nodes or classes that there are not.
-        """
-
-
-class Broadcast(Medium):
+class Broadcast:
     """A link between domains and one inside each of them, shared out among classes.
 
-    ``domains`` are nodes by domain; ``shares`` the part of every link's bandwidth that a
+    ``domains`` are nodes by domain; ``shares`` the part of every link's bandwidth (B/s) that a
     class has, all together at most 1. Links are numbered by class; of each the one
     between domains comes first, then those inside, in their order.
     """
@@ -60,84 +43,58 @@ class Broadcast(Medium):
         between_bytes_per_s: float,
         inside_bytes_per_s: float,
         shares: Mapping[str, float],
-        latency_s: float = 0.0,
     ) -> None:
-        nodes = [node for domain in domains for node in domain]
-        if not nodes or len(set(nodes)) < len(nodes) or min(nodes) < 0:
-            raise CollectiveError("domains have nodes from 0 on, each of them once")
-        if not shares or min(shares.values()) <= 0 or sum(shares.values()) > 1 + 1e-9:
-            raise CollectiveError(f"shares {dict(shares)}: each above 0, together at most 1")
-        if min(between_bytes_per_s, inside_bytes_per_s) <= 0 or latency_s < 0:
-            raise CollectiveError("links need a bandwidth above 0 and no negative latency")
-        self._domain = {node: d for d, domain in enumerate(domains) for node in domain}
-        self._kinds = {kind: place for place, kind in enumerate(shares)}
-        self._each = 1 + len(domains)
-        rates = np.array([between_bytes_per_s, *[inside_bytes_per_s] * len(domains)])
-        self.bandwidth = np.concatenate([rates * share for share in shares.values()])
-        self.latency_s = latency_s
+        rates = [between_bytes_per_s, *[inside_bytes_per_s] * len(domains)]
+        inside = {node: 1 + d for d, domain in enumerate(domains) for node in domain}
+        self._link = {SOURCE: 0, **inside}
+        self._kinds = list(shares)
+        self.bandwidth = np.outer([*shares.values()], rates).ravel()
 
-    def load(self, kind: str, source: int, readers: Sequence[int]) -> Load:
+    def flows(self, kind: str, source: int, readers: Sequence[int]) -> Floats:
         """Every link once, however many hear it: inside all domains that take part."""
-        if kind not in self._kinds:
-            raise CollectiveError(f"class {kind!r}: one of {', '.join(self._kinds)}")
-        if unknown := {source, *readers} - self._domain.keys() - {SOURCE}:
-            raise CollectiveError(f"node {min(unknown)}: in no domain")
-        ends = {self._domain.get(node, SOURCE) for node in (source, *readers)}
-        first = self._kinds[kind] * self._each
-        links = {first + 1 + domain for domain in ends if domain != SOURCE}
-        if len(ends) > 1:
-            links.add(first)
-        if not set(readers) - {source}:
-            links = set()
-        return Load(np.array(sorted(links), dtype=np.int64), np.ones(len(links)))
+        found = np.zeros((len(self._kinds), len(self.bandwidth) // len(self._kinds)))
+        links = {self._link[node] for node in (source, *readers)}
+        if set(readers) - {source}:
+            found[self._kinds.index(kind), [*links, *[0] * (len(links) > 1)]] = 1.0
+        return found.ravel()
 
 
-class Mesh(Medium):
+class Mesh:
     """Rows by columns of nodes, a link each way between neighbours, routed along a row first.
 
-    ``kind`` means nothing here. The SOURCE has a link each way to node 0, of the same
-    bandwidth. Each reader is sent to by itself.
+    The SOURCE has a link each way to node 0, of the same bandwidth. Each reader is sent to by
+    itself.
     """
 
-    def __init__(self, rows: int, columns: int, bytes_per_s: float, latency_s: float = 0.0) -> None:
-        if min(rows, columns) < 1 or bytes_per_s <= 0 or latency_s < 0:
-            raise CollectiveError("a mesh has at least one node, and links with a bandwidth")
-        self._columns, self._nodes = columns, rows * columns
-        steps = [(n, n + 1) for n in range(self._nodes) if (n + 1) % columns]
-        steps += [(n, n + columns) for n in range(self._nodes - columns)]
+    def __init__(self, rows: int, columns: int, bytes_per_s: float) -> None:
+        self._columns, nodes = columns, rows * columns
+        steps = [(n, n + 1) for n in range(nodes) if (n + 1) % columns]
+        steps += [(n, n + columns) for n in range(nodes - columns)]
         steps.append((SOURCE, 0))
         both = sorted([*steps, *((b, a) for a, b in steps)])
         self._link = {ends: number for number, ends in enumerate(both)}
         self.bandwidth = np.full(len(both), float(bytes_per_s))
-        self.latency_s = latency_s
 
-    def load(self, kind: str, source: int, readers: Sequence[int]) -> Load:
-        """A flow to each reader on every link of its way."""
+    def flows(self, kind: str, source: int, readers: Sequence[int]) -> Floats:
+        """A flow to each reader on every link of its way, whatever the class of traffic."""
         del kind
-        flows = np.zeros(len(self.bandwidth))
+        found = np.zeros(len(self.bandwidth))
         for reader in readers:
-            for node in (source, reader):
-                if not SOURCE <= node < self._nodes:
-                    raise CollectiveError(f"node {node}: the mesh has {self._nodes}")
-            for ends in self._way(source, reader):
-                flows[self._link[ends]] += 1
-        return Load.of(flows)
+            for ends in pairwise(self._way(source, reader)):
+                found[self._link[ends]] += 1
+        return found
 
-    def _way(self, source: int, reader: int) -> list[tuple[int, int]]:
-        nodes = [source]
-        if source == SOURCE != reader:
-            nodes.append(0)
-        target = 0 if reader == SOURCE else reader
-        while nodes[-1] != target and nodes[-1] != reader:
-            here = nodes[-1]
-            across = target % self._columns - here % self._columns
-            if across:
-                nodes.append(here + (1 if across > 0 else -1))
-            else:
-                nodes.append(here + (self._columns if target > here else -self._columns))
-        if reader == SOURCE != source:
-            nodes.append(SOURCE)
-        return list(pairwise(nodes))
+    def _way(self, source: int, reader: int) -> list[int]:
+        here, target = max(source, 0), max(reader, 0)
+        corner = here - here % self._columns + target % self._columns
+        along = range(here, corner, 1 if corner > here else -1)
+        across = range(corner, target, self._columns if target > corner else -self._columns)
+        begin, end = ([SOURCE] * (node == SOURCE and source != reader) for node in (source, reader))
+        return [*begin, *along, *across, target, *end]
+
+
+Medium = Broadcast | Mesh
+"""Links with their ``bandwidth`` (B/s), and the flows that a byte to each reader puts on them."""
 
 
 class Transfer(NamedTuple):
@@ -154,24 +111,13 @@ class Transfer(NamedTuple):
 
 def job_of(medium: Medium, transfer: Transfer) -> Job:
     """A transfer's job: the flows of all that is alike together."""
-    flows = np.zeros(len(medium.bandwidth))
-    for source, readers in transfer.alike:
-        load = medium.load(transfer.kind, source, readers)
-        flows[load.links] += load.flows
-    return Job("multicast", Load.of(flows), transfer.size_bytes, medium.latency_s)
+    flows = sum(medium.flows(transfer.kind, *ends) for ends in transfer.alike)
+    return Job("multicast", Load.of(np.asarray(flows)), transfer.size_bytes, 0.0)
 
 
 def run_together(medium: Medium, jobs: Sequence[Job]) -> tuple[float, Floats]:
     """Run jobs at once on SimPy: seconds until the last is over, and bytes over every link."""
     env = simpy.Environment(initial_time=0)
     links = Interconnect(env, medium.bandwidth)
-    ends: list[int] = []
-
-    def process(job: Job) -> Generator[simpy.Event, Any, None]:
-        yield links.submit(job)
-        ends.append(int(env.now))
-
-    for job in jobs:
-        env.process(process(job))
-    env.run()
-    return max(ends, default=0) / PICOSECONDS, links.link_bytes
+    env.run(env.all_of([links.submit(job) for job in jobs]))
+    return env.now / PICOSECONDS, links.link_bytes
