@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, sqrt
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from simulator.collectives.algorithms import FLAT, Algorithm
 from simulator.collectives.cache import cached
@@ -68,28 +68,6 @@ class Timed:
             whole_s / chunks + (chunks + stages) * latency_s
             for chunks in (max(1, floor(min(best, size_bytes))), ceil(min(best, size_bytes)) or 1)
         )
-
-
-class Offer(Protocol):
-    """A way to do a collective: by which algorithm, in how many phases one after the other.
-
-    ``alone_ps`` is what its jobs take when nobody else uses their links.
-    """
-
-    @property
-    def algorithm(self) -> str: ...  # noqa: D102
-
-    @property
-    def phases(self) -> int: ...  # noqa: D102
-
-    @property
-    def alone_ps(self) -> int: ...  # noqa: D102
-
-    def jobs(self) -> Jobs:
-        """What the links have to do, loads on the few that stand for all."""
-
-    def moved(self) -> Moved:
-        """Loads, and the bytes that each of their flows really moves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,6 +418,13 @@ def _pipeline_s(chunks: int, bytes_s: list[float], waits_s: list[float], busiest
     stages = [sent_s / chunks + wait_s for sent_s, wait_s in zip(bytes_s, waits_s, strict=True)]
     return sum(stages) + (chunks - 1) * max(*stages, busiest_s / chunks)
 
+
+Offer = Flat | Tiers | AtOnce
+"""A way to do a collective: by which algorithm, in how many phases one after the other.
+
+``alone_ps`` is what its ``jobs`` take when nobody else uses their links; these have loads on the
+few links that stand for all. ``moved`` are loads, and the bytes that each flow really moves.
+"""
 
 TIERED: dict[str, Callable[[Groups, str, float], Tiers | AtOnce | str]] = {
     TIER_BY_TIER: hierarchical,

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hardware import Wires
 from simulator.collectives.algorithms import CollectiveError
-from simulator.collectives.messages import Ends, farthest
+from simulator.collectives.messages import Carried, farthest
 from simulator.engine.jobs import Floats, Ints, Job, Load
 
 ROUNDING = 1e-12
 """Of what two halves exchange: smaller pieces are rounding noise."""
-
-
-class OneWay(NamedTuple):
-    """What messages to one half load, the largest of them a flow, and its share of their bytes.
-
-    ``far`` are ends of messages of which one has the longest latency.
-    """
-
-    load: Load
-    largest: float
-    far: Ends
 
 
 def swap(
@@ -48,8 +35,8 @@ def swap(
     for source, target, amounts in ((second, first, to_first), (first, second, to_second)):
         bytes_ = np.broadcast_to(np.asarray(amounts, dtype=np.float64), target.shape)
         if (total := float(bytes_.sum())) > 0:
-            way = _one_way(wires, source, target, bytes_ / total)
-            ways.append((way, way.largest * total))
+            way, largest = _one_way(wires, source, target, bytes_ / total)
+            ways.append((way, largest * total))
     most = max((largest for _, largest in ways), default=0.0)
     load = np.zeros(len(wires.bandwidth))
     for way, largest in ways:
@@ -58,8 +45,8 @@ def swap(
     return (Job("swap", Load.of(load), most, latency_s),)
 
 
-def _one_way(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> OneWay:
-    """Messages between those who stand opposite each other.
+def _one_way(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> tuple[Carried, float]:
+    """Messages between those who stand opposite each other, and the largest one's share.
 
     Both halves are laid out on a line of length one, sources evenly and
     targets by their shares; those that overlap exchange the overlap. Two
@@ -81,5 +68,4 @@ def _one_way(wires: Wires, sources: Ints, targets: Ints, shares: Floats) -> OneW
     places = np.minimum((middles * len(sources)).astype(np.int64), len(sources) - 1)
     a, b = sources[places], targets[np.searchsorted(ends, middles)]
     flows = wires.loads(a, b, lengths / lengths.max())
-    links = np.flatnonzero(flows)
-    return OneWay(Load(links, flows[links]), float(lengths.max()), farthest(wires, a, b))
+    return Carried(Load.of(flows), farthest(wires, a, b)), float(lengths.max())
