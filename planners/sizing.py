@@ -13,15 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.partition import (
-    IV,
-    Partition,
-    PartitionType,
-    Shard,
-    Sizes,
-    is_operand,
-    legal,
-)
+from planners.partition import IV, Partition, PartitionType, Shard, Sizes, is_operand, legal
 from workloads import Graph
 from workloads.cache import once_for_each
 

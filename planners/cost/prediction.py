@@ -8,15 +8,7 @@ from dataclasses import dataclass, field
 from hardware import Array, Bisection, Group, bisection_of
 from planners.cost.shared_medium import check_medium
 from planners.errors import PlanError
-from planners.order import (
-    Item,
-    Kind,
-    flops,
-    gathered_order,
-    published_order,
-    received,
-    shared_out,
-)
+from planners.order import Item, Kind, flops, gathered_order, published_order, received, shared_out
 from planners.partition import Communication, Sizes
 from planners.plan import Plan
 from planners.plan.split import Split

@@ -23,11 +23,7 @@ Types = Sequence[PartitionType]
 
 
 def plan_of_types(
-    network: Network,
-    array: Array,
-    batch: int,
-    levels: Sequence[Types],
-    objective: Objective = TIME,
+    network: Network, array: Array, batch: int, levels: Sequence[Types], objective: Objective = TIME
 ) -> Plan:
     """The plan with these types, one sequence a level from the top, a type for each node.
 

@@ -56,12 +56,7 @@ def _types(planner: str, node: Node, allowed: object) -> tuple[PartitionType, ..
     return types
 
 
-def check_table(
-    planner: str,
-    graph: Graph,
-    domains: Domains,
-    table: Communication,
-) -> None:
+def check_table(planner: str, graph: Graph, domains: Domains, table: Communication) -> None:
     """Raise PlanError where a communication table has no entry for what may come up."""
     if table is Communication.PLOTTED:
         hint = f"the '{table}' communication table is of types I and II in a chain; use 'printed'"

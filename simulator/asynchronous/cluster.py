@@ -176,13 +176,7 @@ class Cluster:
         to = np.concatenate([self.ranks[target] for target in targets])
         return self._message(what, np.tile(ranks, len(targets)), to, size_bytes / len(ranks))
 
-    def _message(
-        self,
-        what: str,
-        sources: Ints,
-        targets: Ints,
-        each_bytes: float,
-    ) -> Operation:
+    def _message(self, what: str, sources: Ints, targets: Ints, each_bytes: float) -> Operation:
         load = Load.of(self.wires.loads(sources, targets))
         latency_s = self.wires.message_latency_s(sources, targets)
         job = Job(what, load, each_bytes, latency_s)

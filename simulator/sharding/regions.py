@@ -107,12 +107,7 @@ def _cut(bounds: Floats, placement: Placement, share: float, half: int) -> None:
 
 
 def _of_block(
-    part: Mesh,
-    first: int,
-    node: int,
-    by_type: Sequence[Placement],
-    whole: bool,
-    bounds: Floats,
+    part: Mesh, first: int, node: int, by_type: Sequence[Placement], whole: bool, bounds: Floats
 ) -> tuple[Ints, Floats]:
     """A block's cores, halved level by level as ``mesh`` halves them."""
     counts = np.array([part.shards[node]], dtype=float)

@@ -76,8 +76,7 @@ class Estimate(NamedTuple):
 
 
 UPDATE, LAUNCH, STATE, WEIGHTS, KEPT, SUMS, PASSING = map(
-    Piece._fields.index,
-    ("update_s", "launch_s", "state", "weights", "kept", "sums", "passing"),
+    Piece._fields.index, ("update_s", "launch_s", "state", "weights", "kept", "sums", "passing")
 )
 """Columns of a table: seconds in front of ``STATE``, then bytes."""
 TIED = [STATE, Piece._fields.index("gradients"), WEIGHTS, SUMS]

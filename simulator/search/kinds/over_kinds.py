@@ -72,11 +72,7 @@ class Candidate:
 
 
 def candidates(
-    network: Network,
-    array: Array,
-    batch: int,
-    execution: Execution,
-    recompute: Sequence[str] = (),
+    network: Network, array: Array, batch: int, execution: Execution, recompute: Sequence[str] = ()
 ) -> list[Candidate]:
     """Pipelines by estimated time, the shortest first; ``array`` is the planned array.
 
