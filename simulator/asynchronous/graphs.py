@@ -98,14 +98,14 @@ class Graph:
         or else even and odd distances from node 0, which always do: a shortest
         path changes sides at every step.
         """
-        far = self.distances(0)
-        by_distance = self._between([d % 2 for d in far])
-        if by_distance == self.neighbours:
-            return frozenset(node for node, d in enumerate(far) if d % 2 == 0), by_distance
-        by_number = self._between([node % 2 for node in range(len(self))])
-        if _connected(by_number):
-            return frozenset(range(0, len(self), 2)), by_number
-        return frozenset(node for node, d in enumerate(far) if d % 2 == 0), by_distance
+        by_distance = [d % 2 for d in self.distances(0)]
+        by_number = [node % 2 for node in range(len(self))]
+        side = by_distance
+        if self._between(by_distance) != self.neighbours:
+            connected = min(_distances(self._between(by_number), 0)) >= 0
+            side = by_number if connected else by_distance
+        first = frozenset(node for node, of in enumerate(side) if of == 0)
+        return first, self._between(side)
 
     def _between(self, side: list[int]) -> tuple[tuple[int, ...], ...]:
         return tuple(
@@ -125,10 +125,6 @@ def _distances(neighbours: Sequence[Sequence[int]], start: int) -> list[int]:
                 far[other] = far[node] + 1
                 todo.append(other)
     return far
-
-
-def _connected(neighbours: Sequence[Sequence[int]]) -> bool:
-    return min(_distances(neighbours, 0)) >= 0
 
 
 def _ring(n: int) -> Edges:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from hardware.reader import hint
 from planners.strangers import attribute_of, of_ours
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.algorithms.ad_psgd import AdPsgd
@@ -56,18 +56,11 @@ def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algor
 
     ``module:class`` or ``file.py:class`` is imported, from the current folder too.
     """
-    return _class(name).of(options or {})
-
-
-def _class(name: str) -> type[Algorithm]:
     if name in ALGORITHMS:
-        return ALGORITHMS[name]
+        return ALGORITHMS[name].of(options or {})
     place = name if ":" in name else _installed().get(name)
     if place is None:
-        known = algorithm_names()
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
-        raise TrainingError(f"unknown method {name!r}; {hint}")
+        raise TrainingError(f"unknown method {name!r}; {hint(name, algorithm_names())}")
     if place is name and (remedy := of_ours(place)) is not None:
         raise TrainingError(f"method {name!r}: {remedy}")
     try:
@@ -80,4 +73,4 @@ def _class(name: str) -> type[Algorithm]:
         raise TrainingError(
             f"method {name!r}: {place} is no subclass of {Algorithm.__module__}.Algorithm"
         )
-    return found
+    return found.of(options or {})
