@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from hardware import Array, Group
 from hardware.array import cores_in
@@ -31,14 +30,6 @@ from simulator.search.relaxation import Chain
 from simulator.search.states import FEW_CORES, MANY_LEVELS, States, filled, is_state
 from simulator.search.tables import Cores, Tables
 from workloads import Network, partition_graph
-
-
-class Size(NamedTuple):
-    """So many cores; where ``filled``, no layout leaves any of them without some node."""
-
-    tables: Tables
-    filled: bool
-
 
 MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Weights that are tried: from those of peaks to those of HBM bandwidths."""
@@ -115,14 +106,16 @@ def _weighted_s(
     return math.fsum(max(done * flop_s, moved * byte_s) for done, moved in work)
 
 
-def least_s(sizes: Iterable[Size], limit_s: float = math.inf) -> float:
+def least_s(sizes: Iterable[Tables], limit_s: float = math.inf) -> float:
     """What no layout of any of these numbers of cores undercuts, or the limit where that is less.
 
-    Of a number whose products alone take longer nothing is looked at.
+    Of a number whose products alone take longer nothing is looked at. Of more than FEW_CORES
+    none is left without some node.
     """
-    for tables, all_busy in sorted(sizes, key=lambda size: size.tables.products_s):
+    for tables in sorted(sizes, key=lambda tables: tables.products_s):
         if tables.products_s < limit_s:
-            best, *_ = Chain(tables, filled=all_busy, sure=True).best()
+            filled = 1 << tables.cores.levels > FEW_CORES
+            best, *_ = Chain(tables, filled=filled, sure=True).best()
             limit_s = min(limit_s, best.bound_s)
     return limit_s
 
@@ -190,7 +183,7 @@ def layouts_bound(
         return None
     cores = [one for one in _cores(array) if one]
     levels, seconds = max(one.levels for one in cores), first_s
-    every = [_size(network, batch, execution, one, RUNS) for one in cores]
+    every = [Tables(network, batch, one, execution, runs=RUNS) for one in cores]
     if levels > MANY_LEVELS:
         seconds = least_s(every, seconds)
     covers = LAYOUTS.format(1 << levels, " of one kind" if len(array.group.kinds) > 1 else "")
@@ -212,10 +205,11 @@ def _first_s(network: Network, array: Array, batch: int, execution: Execution) -
         or None in cores
     ):  # with units, the tables have one operator after the other
         return None
-    how = network, batch, execution
-    if max(_pairs(_size(*how, one, RUNS)) for one in cores if one) > MOST_WORK:
-        return None
-    return least_s([_size(*how, one) for one in cores if one])
+    for one in filter(None, cores):
+        states = _states(Tables(network, batch, one, execution, runs=RUNS))
+        if sum(len(each) ** 2 for each in states) > MOST_WORK:
+            return None
+    return least_s([Tables(network, batch, one, execution) for one in cores if one])
 
 
 def _cores(array: Array) -> list[Cores | None]:
@@ -227,20 +221,8 @@ def _cores(array: Array) -> list[Cores | None]:
     ]
 
 
-def _size(
-    network: Network, batch: int, execution: Execution, cores: Cores, runs: int | None = None
-) -> Size:
-    filled = 1 << cores.levels > FEW_CORES
-    return Size(Tables(network, batch, cores, execution, runs=runs), filled)
-
-
-def _pairs(size: Size) -> int:
-    """Of nodes' states, with themselves."""
-    return sum(len(states) ** 2 for states in _states(size))
-
-
-def _states(size: Size) -> list[States]:
-    return [size.tables.states_of_node(v) for v in range(len(size.tables.graph))]
+def _states(tables: Tables) -> list[States]:
+    return [tables.states_of_node(v) for v in range(len(tables.graph))]
 
 
 def is_layout(network: Network, plan: Plan, array: Array) -> bool:

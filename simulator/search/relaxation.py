@@ -114,11 +114,6 @@ class Chain:
         self.overlap = tables.execution.overlap
         self.waits = waits_of(tables.graph, tables.operators.nodes)
 
-    @property
-    def ends(self) -> bool:
-        """Whether the backward products wait for the last node's sums."""
-        return self.waits.ends
-
     @cached_property
     def nodes(self) -> list[Costs]:
         """The costs of every node."""
@@ -212,7 +207,7 @@ class Chain:
             own = own + stay * costs.gradient_s
         if v == len(self.nodes) - 1:
             own = own + weight * costs.backward_s  # before it no gradient is there
-            if self.ends:
+            if self.waits.ends:
                 own = own + costs.forward_sums_s
         return own
 

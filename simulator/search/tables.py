@@ -187,8 +187,8 @@ class Tables:
         self.core = core_of(
             cores.device, whole=execution.whole_shards, inference=execution.inference
         )
-        self._alike: dict[int, Costs] = {}
-        self._leasts: dict[int, float] = {}
+        self._first = {sort: v for v, sort in reversed(list(enumerate(self.sorts)))}
+        """A node of each sort."""
         shards = [self._shard(v) for v in range(len(self.graph))]
         gradients = [
             0.0 if node.join else self.rules.sum_bytes(v, shards[v], Phase.GRADIENT)
@@ -201,13 +201,15 @@ class Tables:
     @cached_property
     def nodes(self) -> list[Costs]:
         """The costs of every node."""
-        return [self._costs(v) for v in range(len(self.graph))]
+        found = {sort: self._made(v) for sort, v in self._first.items()}
+        return [found[sort] for sort in self.sorts]
 
     @cached_property
     def products_s(self) -> float:
         """What the first core, or its busiest unit, computes at least, whatever the types."""
         units = max(1, len(self.rules.units(self.cores.device)))
-        return sum(map(self._least, range(len(self.graph)))) / units
+        found = {sort: self._least(v) for sort, v in self._first.items()}
+        return sum(found[sort] for sort in self.sorts) / units
 
     def forward_relay(self, edge: int, consumer: int) -> Floats:
         """Seconds to re-lay an input's features, by the producer's and the consumer's state."""
@@ -268,25 +270,15 @@ class Tables:
             return Shard(*(-(-int(n) // (1 << cut)) for n, cut in zip(whole, cuts, strict=True)))
         return Shard(*(n / (1 << cut) for n, cut in zip(whole, cuts, strict=True)))
 
-    def _costs(self, v: int) -> Costs:
-        key = self.sorts[v]
-        if key not in self._alike:
-            self._alike[key] = self._made(v)
-        return self._alike[key]
-
     def _least(self, v: int) -> float:
         """The least that the products of a node take, by how often each dimension is halved."""
-        key = self.sorts[v]
-        if key not in self._leasts:
-            kinds, levels = usual(self.graph[v]), self.cores.levels
-            shards = {
-                self._shard(v, self._cuts(v, taken))
-                for taken in combinations_with_replacement(kinds, levels)
-                if taken.count(IV) <= self._fours(v)
-            }
-            each = (self._products_ps(v, shard, tuple(Phase)) for shard in shards)
-            self._leasts[key] = min(map(sum, each)) / PICOSECONDS
-        return self._leasts[key]
+        shards = {
+            self._shard(v, self._cuts(v, taken))
+            for taken in combinations_with_replacement(usual(self.graph[v]), self.cores.levels)
+            if taken.count(IV) <= self._fours(v)
+        }
+        each = (self._products_ps(v, shard, tuple(Phase)) for shard in shards)
+        return min(map(sum, each)) / PICOSECONDS
 
     def _products_ps(self, v: int, shard: Shard, phases: Sequence[Phase]) -> list[int]:
         """What a core takes for its shard of a node in each of these phases."""

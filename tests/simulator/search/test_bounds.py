@@ -12,7 +12,6 @@ from planners import PLANNERS, TIME
 from planners.partition import II
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.search.bounds import (
-    Size,
     is_layout,
     layouts_bound,
     least_s,
@@ -224,8 +223,8 @@ def test_the_bound_of_layouts_is_below_every_layouts_own_sum(
     array = execution.planned(whole)
     cores = first_cores(array, array.group.kinds[0][0], array.group.size)
     assert cores is not None
-    size = Size(Tables(network, batch, cores, execution), filled=False)
-    chain, found_s = Chain(size.tables, sure=True), least_s([size])
+    size = Tables(network, batch, cores, execution)
+    chain, found_s = Chain(size, sure=True), least_s([size])
     weights = (0.0, MOST_WEIGHT) if chain.overlap else (0.0,)
     every = product(*(range(len(costs.states)) for costs in chain.nodes))
     least = min(max(chain.seconds(picks, weight) for weight in weights) for picks in every)
