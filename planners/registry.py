@@ -112,18 +112,12 @@ def load_planner(planner: str | Planner) -> Planner:
             package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
             name, place = f"{planner!r}{package}", entry.value
     if ":" in place:
-        if place is planner:
-            check_not_ours(planner)
+        if place is planner and (remedy := of_ours(place)) is not None:
+            raise PlanError(f"planner {place!r}: {remedy}")
         found: Planner = imported(name, place)
         return found
     known = hint(planner, [*planner_names(), *BASELINES, *JUDGED])
     raise PlanError(f"unknown planner {planner!r}; {known}")
-
-
-def check_not_ours(place: str) -> None:
-    """Raise PlanError for a module of accelarray's where a user's may be meant."""
-    if (remedy := of_ours(place)) is not None:
-        raise PlanError(f"planner {place!r}: {remedy}")
 
 
 def asked(planner: Planner, *step: Any, **told: Any) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hardware import Array, Bisection, Group, bisection_of
+from hardware import Array, Group, bisection_of
 from planners.cost.shared_medium import check_medium
 from planners.errors import PlanError
 from planners.order import Item, Kind, flops, gathered_order, published_order, received, shared_out
@@ -60,11 +60,36 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
     if plan.pipeline is not None:
         raise PlanError(f"the plan for {plan.network!r} has stages: simulate it")
     check_medium(array, plan)
-    graph = partition_graph(network)
-    exchanges: list[_Exchange] = []
-    shared = shared_out(graph, plan.updates)
-    following = _Following(bisection_of(array), graph, plan.batch, shared, exchanges)
-    clocks = following.down(plan.root, plan.group(array), whole(graph), [1.0] * len(graph))
+    graph, bisection = partition_graph(network), bisection_of(array)
+    shared, exchanges = shared_out(graph, plan.updates), list[_Exchange]()
+
+    def down(
+        split: Split | None, group: Group, shards: Floats, updated: Sequence[float]
+    ) -> list[_Clock]:
+        """Clocks of a group, its exchanges appended parents first.
+
+        Of the weights that it holds it updates the fraction ``updated`` of every node.
+        """
+        arithmetic = group.arithmetic
+        size = sizing(graph).each(plan.batch, shards, fused=arithmetic.fused)
+        if split is None:
+            return [_Clock(group.peak_flops_per_s, size)]
+        sides = bisection.halves(group)
+        left = kept(shards, types_of(split.partitions), shares_of(split.partitions))
+        below, groups = (split.halves[0], split.halves[-1]), (sides[0].group, sides[1].group)
+        if split.idle:  # nobody to exchange anything with
+            (i,) = split.working
+            return down(below[i], groups[i], left[i], updated)
+        first, second = map(working, below, groups)
+        own = kept_by_sides(shared, split.partitions, updated, (first, second))
+        one, other = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
+        exchange = _Exchange(split, (one, other), size, own)
+        exchanges.append(exchange)
+        for i, half in enumerate(split.halves):
+            exchange.clocks += down(half, groups[i], left[i], kept_by(i, own, updated))
+        return exchange.clocks
+
+    clocks = down(plan.root, plan.group(array), whole(graph), [1.0] * len(graph))
     for item in gathered_order(shared):
         for exchange in reversed(exchanges):
             exchange.meet(item, graph, plan.communication)
@@ -76,51 +101,6 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
             for exchange in exchanges:
                 exchange.meet(item, graph, plan.communication)
     return max(clock.now for clock in clocks)
-
-
-@dataclass(slots=True)
-class _Following:
-    """A walk down the plan that leaves a clock for each class of alike accelerators."""
-
-    bisection: Bisection
-    graph: Graph
-    batch: int
-    shared: frozenset[int]
-    exchanges: list[_Exchange]
-
-    def down(
-        self, split: Split | None, group: Group, shards: Floats, updated: Sequence[float]
-    ) -> list[_Clock]:
-        """Clocks of a group, its exchanges appended parents first.
-
-        Of the weights that it holds it updates the fraction ``updated`` of every node.
-        """
-        arithmetic = group.arithmetic
-        size = sizing(self.graph).each(self.batch, shards, fused=arithmetic.fused)
-        if split is None:
-            return [_Clock(group.peak_flops_per_s, size)]
-        sides = self.bisection.halves(group)
-        left = kept(shards, types_of(split.partitions), shares_of(split.partitions))
-        below = (split.halves[0], split.halves[-1])
-        if split.idle:  # nobody to exchange anything with
-            (i,) = split.working
-            return self.down(below[i], sides[i].group, left[i], updated)
-        own = self._updated(split, (sides[0].group, sides[1].group), updated)
-        first, second = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
-        exchange = _Exchange(split, (first, second), size, own)
-        self.exchanges.append(exchange)
-        for i, half in enumerate(split.halves):
-            exchange.clocks += self.down(half, sides[i].group, left[i], kept_by(i, own, updated))
-        return exchange.clocks
-
-    def _updated(
-        self, split: Split, groups: tuple[Group, Group], updated: Sequence[float]
-    ) -> list[Kept | None]:
-        """How the split shares out updates, by the accelerators that work."""
-        if not self.shared:
-            return [None] * len(updated)
-        first, second = map(working, (split.halves[0], split.halves[-1]), groups)
-        return kept_by_sides(self.shared, split.partitions, updated, (first, second))
 
 
 def working(split: Split | None, group: Group) -> int:

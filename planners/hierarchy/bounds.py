@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,32 +20,14 @@ SPAN = 3**9
 """Most entries of the table of one group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounded:
-    """A choice, what it costs, and a bound below which no choice can cost."""
-
-    cost: float
-    lower: float
-    choice: list[int]
-
-
-def bounded(domains: Sequence[int], factors: Sequence[Factor]) -> Bounded:
-    """A good choice of every variable, with a lower bound on the least sum of factors.
-
-    ``domains[i]`` is the number of values of variable i. Deterministic.
-    """
-    lower, choice = mini_buckets(domains, factors)
-    cost = _cost(factors, choice)
-    return Bounded(cost, min(lower, cost), choice)
-
-
-def mini_buckets(
+def bounded(
     domains: Sequence[int], factors: Sequence[Factor], span: int = SPAN
-) -> tuple[float, list[int]]:
-    """A lower bound on the least sum, and the choice read back from it.
+) -> tuple[float, list[int], float]:
+    """What a good choice of every variable costs, the choice, and a bound that none undercuts.
 
-    The variable with the fewest neighbours goes next, the lowest index first
-    among equals; factors are grouped first fit, the widest first.
+    ``domains[i]`` is the number of values of variable i. The variable with the fewest
+    neighbours goes next, the lowest index first among equals; factors are grouped first fit,
+    the widest first. Deterministic.
     """
     pending = Pending(len(domains), factors)
     near = {v: pending.neighbours(v) for v in range(len(domains))}
@@ -65,7 +46,9 @@ def mini_buckets(
                 lower += float(message)
         for other in touched:
             near[other] = pending.neighbours(other)
-    return lower, _read_back(domains, decided)
+    choice = _read_back(domains, decided)
+    cost = math.fsum(f.table[tuple(choice[v] for v in f.scope)] for f in factors)
+    return cost, choice, min(lower, cost)
 
 
 def _groups(
@@ -111,7 +94,3 @@ def _read_back(domains: Sequence[int], decided: list[tuple[int, list[Factor]]]) 
             costs += group.table[tuple(choice[v] for v in group.scope[:-1])]
         choice[variable] = int(costs.argmin())
     return choice
-
-
-def _cost(factors: Sequence[Factor], choice: Sequence[int]) -> float:
-    return math.fsum(f.table[tuple(choice[v] for v in f.scope)] for f in factors)

@@ -259,8 +259,7 @@ class CostTable:
         try:
             cost, picks = minimise(terms.counts, factors)
         except TooWideError:
-            found = bounded(terms.counts, factors)
-            cost, picks, lower = found.cost, found.choice, found.lower
+            cost, picks, lower = bounded(terms.counts, factors)
         return cost, self._partitions(picks, shares), lower
 
     def choices(self) -> Choices:
