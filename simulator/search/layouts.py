@@ -12,9 +12,8 @@ from planners.hierarchy.min_sum import Factor, TooWideError, elimination_order, 
 from planners.partition import USUAL, I, PartitionType
 from simulator.search.candidates import leaves_of
 from simulator.search.relaxation import Chain
-from simulator.search.states import Types, filled
+from simulator.search.states import Types
 from simulator.search.tables import Cores, Floats, Ints
-from workloads import Network, partition_graph
 
 BEAMS = (64, 32, 16, 8, 4)
 """States of a node that are kept: the first number for which the tables are not too large."""
@@ -149,13 +148,6 @@ def layout_of(plan: Plan, array: Array) -> Layout | None:
         return None
     types: tuple[Types, ...] = tuple(zip(*levels, strict=True)) or ((),) * len(plan.nodes)
     return (cores, types) if all(one in USUAL for of in types for one in of) else None
-
-
-def is_filled(network: Network, plan: Plan, array: Array) -> bool:
-    """Whether a plan is such a layout, and leaves none of its cores without any layer."""
-    layout = layout_of(plan, array)
-    pairs = [] if layout is None else zip(partition_graph(network), layout[1], strict=True)
-    return layout is not None and all(filled(node, plan.batch, types) for node, types in pairs)
 
 
 MOST_CORES = 1 << 10

@@ -10,7 +10,6 @@ from hardware import Array, Device
 from planners import TIME, Objective, Plan, PlanError
 from planners.errors import check_batch
 from planners.hierarchy.fixed_types import priced
-from planners.plan.updates import ARRIVAL
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.bounds import work_bound_s
@@ -54,13 +53,12 @@ def search(
     ends in cores, else published), folded; the objective prices the result, and is
     what the other planners plan by. Candidates are the built-in planners' plans,
     these with one share for all layers where kinds of devices part, data parallelism with
-    the best one, and the built-in planners' on
-    every power of two of each kind, all other devices idle; deployed also layouts
-    of its own; each with its updates as ``execution.update`` asks, as gradients arrive or,
-    where that may take longer, in either order, unless ``execution`` says which. The best also
-    have buckets of other sizes, unless ``execution`` says one. With strict memory only what
-    fits counts, if anything does. Where the ``execution`` leaves stages open, it is the best
-    pipeline over kinds of devices instead (``stages_over_kinds``).
+    the best one, and the built-in planners' on every power of two of each kind, all other
+    devices idle; deployed also layouts of its own; each with its updates as ``execution.update``
+    asks, as gradients arrive unless ``execution`` says otherwise. The best also have buckets of
+    other sizes, unless ``execution`` says one. With strict memory only what fits counts, if
+    anything does. Where the ``execution`` leaves stages open, it is the best pipeline over kinds
+    of devices instead (``stages_over_kinds``).
     """
     check_batch(batch)
     if execution is None:
@@ -70,7 +68,7 @@ def search(
 
         return replace(stages_over_kinds(network, array, batch, objective, execution), planner=NAME)
     trained = execution.model == "deployed" and not execution.inference
-    judge = Judge(network, array, execution, orders=trained and not execution.update_order)
+    judge = Judge(network, array, execution, arrival=trained and not execution.update_order)
     if execution.model == "deployed":  # before the others, of which a good one rules most out
         _layouts(judge, batch, objective)
     for plan in of_planners(network, array, batch, objective):
@@ -119,8 +117,7 @@ def _of_price(judge: Judge, like: Plan, byte_s: float) -> None:
 
 def _blank(judge: Judge, batch: int, objective: Objective) -> Plan:
     names = [node.name for node in partition_graph(judge.network)]
-    plan = blank(judge.network.name, names, batch, objective)
-    return replace(plan, update_order=ARRIVAL if judge.orders and not judge.tied else "")
+    return blank(judge.network.name, names, batch, objective)
 
 
 def _subsets(judge: Judge, batch: int, objective: Objective) -> None:
