@@ -19,7 +19,7 @@ fed7cde, with one device for each layer (its tensor-parallel width 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -139,15 +139,14 @@ class _Stages:
     """Of every stretch of layers [first, last]: loads, parameters and memory."""
 
     def __init__(self, layers: PhazeLayers, training: Training) -> None:
-        self.training = training
-        count = len(layers.layers)
-        self.into: list[list[tuple[int, float]]] = [[] for _ in range(count)]
-        self.out: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+        self.training, count = training, len(layers.layers)
+        turned = [(count - 1 - b, count - 1 - a, size) for a, b, size in layers.edges]
+        self.forward = self._passes(layers.forward_s, layers.edges)
+        self.backward = self._passes(layers.backward_s[::-1], turned)[::-1, ::-1].T
+        comes = np.zeros((count, count))  # to [first, target], from before the first
         for source, target, size in layers.edges:
-            self.into[target].append((source, size))
-            self.out[source].append((target, size))
-        self.forward, stash = self._forward(layers)
-        self.backward = self._backward(layers)
+            comes[source + 1 : target + 1, target] += size
+        stash = comes.cumsum(axis=1)
         forward, backward, self.weights, activations = (
             _sums(values)
             for values in (
@@ -168,34 +167,16 @@ class _Stages:
         fits = self.kept + (stages - 1) * self.stash <= self.training.memory_bytes
         return np.where(fits & np.isfinite(seconds), seconds, np.inf)
 
-    def _forward(self, layers: PhazeLayers) -> tuple[Floats, Floats]:
-        """Forward passes, and bytes that come to a stage from earlier ones."""
-        count = len(layers.layers)
-        passes, stash = np.full((count, count), np.inf), np.zeros((count, count))
-        first = np.arange(count)
+    def _passes(self, own_s: Sequence[float], edges: Iterable[tuple[int, int, float]]) -> Floats:
+        """Seconds [first, last] of a pass, of which layers wait for what comes from before it."""
+        count = len(own_s)
+        waits, passes = np.zeros((count, count)), np.full((count, count), np.inf)
+        for source, target, size in edges:
+            late = waits[source + 1 : target + 1, target]
+            np.maximum(late, size / self.training.bytes_per_s, out=late)
         for last in range(count):
-            wait, comes = np.zeros(count), np.zeros(count)
-            for source, size in self.into[last]:
-                outside = first > source
-                wait = np.where(outside, np.maximum(wait, size / self.training.bytes_per_s), wait)
-                comes += np.where(outside, size, 0.0)
-            own = first <= last
-            before = np.where(first < last, passes[:, last - 1], 0.0) if last else np.zeros(count)
-            passes[own, last] = (np.maximum(before, wait) + layers.forward_s[last])[own]
-            stash[own, last] = (np.where(first < last, stash[:, last - 1], 0.0) + comes)[own]
-        return passes, stash
-
-    def _backward(self, layers: PhazeLayers) -> Floats:
-        count = len(layers.layers)
-        passes, last = np.full((count, count), np.inf), np.arange(count)
-        for first in reversed(range(count)):
-            wait = np.zeros(count)
-            for target, size in self.out[first]:
-                late = np.maximum(wait, size / self.training.bytes_per_s)
-                wait = np.where(last < target, late, wait)
-            before = np.where(last > first, passes[min(first + 1, count - 1)], 0.0)
-            own = last >= first
-            passes[first, own] = (np.maximum(before, wait) + layers.backward_s[first])[own]
+            before = np.append(passes[:last, last - 1], 0.0)
+            passes[: last + 1, last] = np.maximum(before, waits[: last + 1, last]) + own_s[last]
         return passes
 
 

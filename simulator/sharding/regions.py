@@ -56,77 +56,63 @@ def regions(
     the second away: any two regions are then equal, or have nothing in common. Of three
     cores the first two have a row each, the third has both: it is left away.
     """
-    found: list[tuple[Ints, Floats]] = []
-    _collect(root, first, node, by_type, (whole, once), EVERYTHING, found)
+
+    def collected(part: Mesh, first: int, bounds: Floats) -> list[Regions]:
+        if part.shards[node].empty:
+            return []
+        if not part.halves:
+            return [_of_block(part, first, node, by_type, whole, bounds)]
+        type_, share = part.partitions[node].type, part.partitions[node].share
+        behind = part.halves[0].cores
+        sides = [
+            collected(half, first + behind * i, _cut(bounds, by_type[type_], share, i))
+            for i, half in enumerate(part.halves)
+        ]
+        alike = by_type[type_] not in SIDES
+        if once and alike and sides[0] and _different(sides[0]) != _different(sides[1]):
+            sides.pop()
+        return [one for side in sides for one in side]
+
+    found = collected(root, first, EVERYTHING)
     if not found:
         return Regions(np.zeros(0, np.int64), np.zeros((0, len(EVERYTHING))))
     cores, bounds = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return Regions(cores, bounds)
 
 
-def _collect(
-    part: Mesh,
-    first: int,
-    node: int,
-    by_type: Sequence[Placement],
-    how: tuple[bool, bool],
-    bounds: Floats,
-    found: list[tuple[Ints, Floats]],
-) -> None:
-    if part.shards[node].empty:
-        return
-    if not part.halves:
-        found.append(_of_block(part, first, node, by_type, how[0], bounds))
-        return
-    partition = part.partitions[node]
-    sides: list[list[tuple[Ints, Floats]]] = [[], []]
-    for i, half in enumerate(part.halves):
-        own = bounds.copy()
-        _cut(own, by_type[partition.type], partition.share, i)
-        behind = first + part.halves[0].cores * i
-        _collect(half, behind, node, by_type, how, own, sides[i])
-    both = by_type[partition.type] not in SIDES
-    if how[1] and both and sides[0] and _different(sides[0]) != _different(sides[1]):
-        sides.pop()
-    for side in sides:
-        found += side
-
-
-def _different(found: Sequence[tuple[Ints, Floats]]) -> set[tuple[float, ...]]:
+def _different(found: Sequence[Regions]) -> set[tuple[float, ...]]:
     """Regions, whoever has them."""
     return {tuple(row) for _, bounds in found for row in _rounded(bounds).tolist()}
 
 
-def _cut(bounds: Floats, placement: Placement, share: float, half: int) -> None:
-    """Leave one half of what the placement cuts, in the last axis of some bounds."""
-    if placement not in SIDES:
-        return
-    low, high = SIDES[placement]
-    middle = bounds[..., low] + share * (bounds[..., high] - bounds[..., low])
-    bounds[..., high if half == 0 else low] = middle
+def _cut(bounds: Floats, placement: Placement, share: Floats | float, half: int) -> Floats:
+    """One half of what the placement cuts, in the last axis of some bounds."""
+    found = bounds.copy()
+    if placement in SIDES:
+        low, high = SIDES[placement]
+        middle = bounds[..., low] + share * (bounds[..., high] - bounds[..., low])
+        found[..., low if half else high] = middle
+    return found
 
 
 def _of_block(
     part: Mesh, first: int, node: int, by_type: Sequence[Placement], whole: bool, bounds: Floats
-) -> tuple[Ints, Floats]:
+) -> Regions:
     """A block's cores, halved level by level as ``mesh`` halves them."""
     counts = np.array([part.shards[node]], dtype=float)
     here = bounds[np.newaxis]
     for types in part.types:
         type_ = types[node]
-        placement, before = by_type[type_], counts[:, type_]
+        before = counts[:, type_]
         kept = np.ceil(before / 2) if whole else before / 2
         share = np.divide(kept, before, out=np.zeros_like(kept), where=before > 0)
-        here, counts = np.repeat(here, 2, axis=0), np.repeat(counts, 2, axis=0)
-        if placement in SIDES:
-            low, high = SIDES[placement]
-            middle = here[0::2, low] + share * (here[0::2, high] - here[0::2, low])
-            here[0::2, high] = middle
-            here[1::2, low] = middle
+        sides = [_cut(here, by_type[type_], share, half) for half in (0, 1)]
+        here = np.stack(sides, axis=1).reshape(-1, len(bounds))
+        counts = np.repeat(counts, 2, axis=0)
         counts[0::2, type_] = kept
         counts[1::2, type_] = before - kept
     busy = np.flatnonzero(part.mask([node]))
-    return first + busy, here[busy]
+    return Regions(first + busy, here[busy])
 
 
 def messages(held: Regions, wanted: Regions) -> Messages:
