@@ -8,8 +8,7 @@ plans: every layer at its lower price, all replicated, and all shared out.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections import defaultdict
 from dataclasses import replace
 
 from hardware import Array
@@ -23,7 +22,7 @@ from simulator.lowering.models import rules_of
 from simulator.lowering.pipeline.program import step_program
 from simulator.lowering.step.rules import Rules
 from simulator.lowering.step.training_step import alone_s
-from simulator.sharding.mesh import Mesh
+from simulator.sharding.mesh import Mesh, parts
 from workloads import Network
 
 
@@ -85,49 +84,35 @@ def priced(
         rules_of(network, replace(plan, updates=updates), array, execution, folded=True)
         for updates in ((), everywhere)
     ]
-    prices = [list(map(Prices(one).seconds, range(len(plan.nodes)))) for one in both]
+    prices = zip(*map(prices_of, both), strict=True)
     return updates_of(
-        [
-            Update.SHARDED if shared < whole else Update.REPLICATED
-            for whole, shared in zip(*prices, strict=True)
-        ]
+        [Update.SHARDED if shared < whole else Update.REPLICATED for whole, shared in prices]
     )
 
 
-class Prices:
-    """What every node's gradients, update and new weights take under some rules."""
+def prices_of(rules: Rules) -> list[float]:
+    """What every node's gradients, update and new weights take, one after the other (s).
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._lowest = list(_lowest(rules.root, ()))
-        self._updated = {part: rules.updated(part) for part, _ in self._lowest}
+    Of the device that they take longest.
+    """
+    updated = {part: rules.updated(part) for part in parts(rules.root) if not part.halves}
 
-    def seconds(self, v: int) -> float:
-        """Of the device that they take longest, one after the other."""
+    def seconds(v: int) -> float:
         items = [Item(Kind.SUMS, Phase.GRADIENT, v, bucket=(v,))]
-        if self._rules.plan.updates:
+        if rules.plan.updates:
             items.append(Item(Kind.WEIGHTS, Phase.UPDATE, v, bucket=(v,)))
-        at: dict[Mesh, float] = {}
-        for exchange in (exchange for item in items for exchange in self._rules.exchanges(item)):
-            where = exchange.part
-            at[where] = at.get(where, 0.0) + alone_s(self._rules.wires, self._rules.carry(exchange))
-        return max(
-            math.fsum(at.get(one, 0.0) for one in above) + self._update_s(part, v)
-            for part, above in self._lowest
-        )
+        at = defaultdict[Mesh, float](float)
+        for exchange in (exchange for item in items for exchange in rules.exchanges(item)):
+            at[exchange.part] += alone_s(rules.wires, rules.carry(exchange))
 
-    def _update_s(self, part: Mesh, v: int) -> float:
-        """The longest update of a part's devices."""
-        device, updated = part.group.kinds[0][0], self._updated[part][v]
-        shards = dict.fromkeys(one.shards[v] for one in part.classes(folded=True))
-        lasts = (self._rules.product_ps(v, Phase.UPDATE, one, device, updated) for one in shards)
-        return max(lasts, default=0) / PICOSECONDS
+        def longest(part: Mesh) -> float:
+            if part.halves:
+                return at[part] + max(map(longest, part.distinct()))
+            device, own = part.group.kinds[0][0], updated[part][v]
+            shards = dict.fromkeys(one.shards[v] for one in part.classes(folded=True))
+            lasts = (rules.product_ps(v, Phase.UPDATE, one, device, own) for one in shards)
+            return at[part] + max(lasts, default=0) / PICOSECONDS
 
+        return longest(rules.root)
 
-def _lowest(part: Mesh, above: tuple[Mesh, ...]) -> Iterator[tuple[Mesh, tuple[Mesh, ...]]]:
-    """Parts without halves, with all above them and themselves."""
-    here = (*above, part)
-    if not part.halves:
-        yield part, here
-    for half in part.distinct():
-        yield from _lowest(half, here)
+    return [seconds(v) for v in range(len(rules.graph))]

@@ -12,7 +12,7 @@ from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.lowering.models import rules_of
 from simulator.search.judge import Judge
 from simulator.search.search import search
-from simulator.search.updates import Prices, with_updates
+from simulator.search.updates import prices_of, with_updates
 from workloads import Builder, Network, load_network
 
 REPLICATED, SHARDED, *_ = Update
@@ -87,13 +87,13 @@ def test_prices_are_of_the_exchanges_and_the_update() -> None:
     execution = replace(DEPLOYED, algorithm="ring")
     network, plan = planned("alexnet", "data_parallel", array, execution)
     prices = [
-        Prices(rules_of(network, one, array, execution, folded=True))
+        prices_of(rules_of(network, one, array, execution, folded=True))
         for one in (plan, replace(plan, updates=(SHARDED,) * len(plan.nodes)))
     ]
     own = [layer.parameters for layer in network.layers if layer.weighted]
     hbm = device.roofline.memory_efficiency * device.hbm_bytes_per_s / device.cores_per_chip
     for v, parameters in enumerate(own):
-        whole, shared = (price.seconds(v) for price in prices)
+        whole, shared = (price[v] for price in prices)
         exchange_s = (whole - 28 * parameters / hbm) / (2 * 4)  # of a byte of each parameter
         assert exchange_s > 0
         wanted = exchange_s * (4 + 2) + 28 * parameters / 8 / hbm
