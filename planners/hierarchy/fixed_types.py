@@ -45,7 +45,7 @@ def plan_of_types(
     names = tuple(node.name for node in graph)
     plan = Plan("given", network.name, batch, objective.name, names, None, objective.communication)
     search = Search(graph, domains, batch, objective, array)
-    return replace(plan, root=search.split(array.group, whole(graph)))
+    return replace(plan, root=search.split(search.root, whole(graph)))
 
 
 @cache

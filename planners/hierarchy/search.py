@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hardware import Array, Group, Section, bisection_of
+from hardware import Array, Section, bisection_of
 from planners.cost.objective import Objective
 from planners.cost.shared_medium import check_array
 from planners.errors import PlanError, check_batch
@@ -40,7 +40,7 @@ def plan_hierarchy(
     domains = [LAYOUTS if node.join else _types(planner, node, allowed(node)) for node in graph]
     check_table(planner, graph, domains, objective.communication)
     search = Search(graph, [domains], batch, objective, array, balance=balance)
-    root = search.split(array.group, whole(graph))
+    root = search.split(search.root, whole(graph))
     names = tuple(node.name for node in graph)
     return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
 
@@ -85,7 +85,8 @@ class Search:
         balance: bool = False,
     ) -> None:
         check_array(array)
-        self.bisection = bisection_of(array)
+        self.root = bisection_of(array).section(array.group, array.first)
+        """The whole array."""
         self.graph = graph
         self.batch = batch
         self.objective = objective
@@ -95,12 +96,8 @@ class Search:
         self._terms: dict[tuple[Domains, bool], Terms] = {}
         self._solved: dict[tuple[Section, bytes, int], Split] = {}
 
-    def split(self, group: Group, shards: Floats, depth: int = 0) -> Split | None:
+    def split(self, section: Section, shards: Floats, depth: int = 0) -> Split | None:
         """The cheapest split of a group that earlier splits have left so much; None for one."""
-        section = self.bisection.section(group, self.bisection.array.first)
-        return self._split(section, shards, depth)
-
-    def _split(self, section: Section, shards: Floats, depth: int) -> Split | None:
         if not section.halves:
             return None
         level = min(depth, len(self._levels) - 1)
@@ -124,7 +121,7 @@ class Search:
         problem = CostTable(self._terms[key], size, prices, share, self.objective)
         cost, partitions, lower = problem.solve()
         left = kept(shards, types_of(partitions), shares_of(partitions))
-        below = [self._split(*item, depth + 1) for item in zip(section.below, left, strict=True)]
+        below = [self.split(*item, depth + 1) for item in zip(section.below, left, strict=True)]
         same = one_of(*below) if first == second else None  # with shares of one half
         return Split(tuple(partitions), cost, tuple(below) if same is None else same, lower)
 

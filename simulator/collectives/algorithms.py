@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import cast
 
@@ -43,17 +44,8 @@ class CollectiveError(ValueError):
     """A collective that does not exist, or an algorithm that does not apply."""
 
 
-def ring(groups: Groups) -> Pattern:
-    """Pieces go round one way, n - 1 steps."""
-    return _round(groups, both_ways=False)
-
-
-def ring_two_way(groups: Groups) -> Pattern:
-    """Half of every piece goes round each way."""
-    return _round(groups, both_ways=True)
-
-
-def _round(groups: Groups, *, both_ways: bool) -> Pattern:
+def ring(groups: Groups, *, both_ways: bool = False) -> Pattern:
+    """Pieces go round one way, n - 1 steps; or half of every piece each way."""
     n = groups.size
     carried = groups.ring.carry(*following(np.arange(n), 0, both_ways=both_ways))
     return (phase_of(carried, (n - 1) / n / (2 if both_ways else 1), n - 1),)
@@ -274,7 +266,7 @@ FLAT = {
     algorithm.name: algorithm
     for algorithm in (
         Algorithm("ring", REDUCES, ring, _laps),
-        Algorithm("ring-two-way", REDUCES, ring_two_way, _laps),
+        Algorithm("ring-two-way", REDUCES, partial(ring, both_ways=True), _laps),
         Algorithm("recursive-doubling", ("all-reduce",), exchanges, powers_of_two=True),
         Algorithm("halving-doubling", REDUCES, exchanges, _halves, powers_of_two=True),
         Algorithm("torus-one-way", REDUCES, torus_one_way, _there_and_back, boxes=True),

@@ -21,7 +21,7 @@ from planners.pipeline.states import states_of
 from simulator.analysis.stalls import core_steps
 from simulator.analysis.worker_records import doings
 from simulator.engine.jobs import Links, ints
-from simulator.engine.operations import Operation, Part, RankProgram, Worker
+from simulator.engine.operations import Operation, Part, RankProgram
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.timeline import Timeline
 from simulator.lowering.execution import Execution, usual
@@ -172,9 +172,15 @@ def _begins(timeline: Timeline) -> list[int]:
     found = [-1] * len(workers)
     ends: dict[tuple[int, int], int] = {}
     sent: dict[Operation, list[int]] = defaultdict(list)
-    for number, lines, rank_program in _forward(workers):
-        template = workers[number].template
-        for line in lines:
+    passes = sorted(
+        (stage, number)
+        for number, worker in enumerate(workers)
+        for stage, part in (worker.rank_program.lines if worker.rank_program else ())
+        if part is Part.FORWARD
+    )
+    for stage, number in passes:
+        template, rank_program = workers[number].template, workers[number].rank_program
+        for line in rank_program.lines[stage, Part.FORWARD] if rank_program else ():
             operation, needs, parties, *_ = template[line]
             # what a worker needs of others at a meeting of its stage is left out: it is later
             begin = max((ends[number, need] for need in needs if (number, need) in ends), default=0)
@@ -188,21 +194,6 @@ def _begins(timeline: Timeline) -> list[int]:
             elif found[number] < 0 or begin < found[number]:
                 found[number] = begin
     return [max(begin, 0) for begin in found]
-
-
-def _forward(workers: tuple[Worker, ...]) -> Iterator[tuple[int, tuple[int, ...], RankProgram]]:
-    """Each worker's forward lines of each stage, stage by stage."""
-    stages = sorted(
-        (stage, number)
-        for number, worker in enumerate(workers)
-        if worker.rank_program
-        for stage, part in worker.rank_program.lines
-        if part is Part.FORWARD
-    )
-    for stage, number in stages:
-        rank_program = workers[number].rank_program
-        if rank_program:
-            yield number, rank_program.lines[stage, Part.FORWARD], rank_program
 
 
 def _way(rank_program: RankProgram, operation: Operation) -> Operation:

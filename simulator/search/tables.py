@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +144,6 @@ def fraction(shard: Shard, whole: Shard, kinds: Sequence[PartitionType]) -> floa
     return part
 
 
-T = TypeVar("T")
 PRODUCTS = (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT, Phase.UPDATE)
 
 
@@ -347,12 +346,9 @@ class Tables:
         legal, levels, fours = usual(self.graph[v]), self.cores.levels, self._fours(v)
         if not self._near:
             return states_of(legal, levels, fours, self._runs)
-        return states_near(frozenset(self._of_sort(v, self._near)), legal, levels, fours)
-
-    def _of_sort(self, v: int, each: Sequence[T]) -> list[T]:
-        """Of something for each node, that of those that cost what one does."""
-        pairs = zip(self.sorts, each, strict=True)
-        return [one for sort, one in pairs if sort == self.sorts[v]]
+        pairs = zip(self.sorts, self._near, strict=True)
+        near = frozenset(types for sort, types in pairs if sort == self.sorts[v])
+        return states_near(near, legal, levels, fours)
 
     def _held_bytes(self, v: int, shard: Shard) -> float:
         held = self.rules.held(v, shard)

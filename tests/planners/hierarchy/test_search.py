@@ -97,7 +97,8 @@ def test_the_last_level_given_holds_below_too() -> None:
     graph = partition_graph(LENET)
     array = load_array("accpar-homogeneous", ["devices.0.count=8"])
     first, rest = [(II,)] * len(graph), [(I,)] * len(graph)
-    root = Search(graph, [first, rest], 64, TIME, array).split(array.group, whole(graph))
+    search = Search(graph, [first, rest], 64, TIME, array)
+    root = search.split(search.root, whole(graph))
     levels = []
     while root is not None:
         levels.append(set(root.types))
@@ -110,7 +111,7 @@ def test_a_split_solved_at_one_level_is_not_anothers() -> None:
     graph = partition_graph(LENET)
     array = load_array("accpar-homogeneous", ["devices.0.count=2"])
     search = Search(graph, [[(II,)] * len(graph), [(I,)] * len(graph)], 64, TIME, array)
-    found = [search.split(array.group, whole(graph), level) for level in (0, 1, 2)]
+    found = [search.split(search.root, whole(graph), level) for level in (0, 1, 2)]
     assert [set(split.types) for split in found if split] == [{II}, {I}, {I}]
     assert found[1] is found[2]
 
