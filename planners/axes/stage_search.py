@@ -20,9 +20,9 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from planners.sizing import Floats
+
 BEHIND = 2 / 3
 """The backward share of the time that a micro-batch spends in a stage."""
 UNEVEN = 0.08

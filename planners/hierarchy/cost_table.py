@@ -15,7 +15,6 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planners.cost.objective import Objective, Prices, edge
 from planners.hierarchy.bounds import bounded
@@ -29,14 +28,11 @@ from planners.partition import (
     is_operand,
     tied_sums,
 )
-from planners.sizing import AllSizes
+from planners.sizing import AllSizes, Floats, Ints
 from workloads import Graph
 
 Domains = Sequence[Sequence[PartitionType]]
 """For each node, the types it may take."""
-
-Ints = NDArray[np.intp]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

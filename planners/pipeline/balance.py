@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planners.errors import PlanError
-
-Floats = NDArray[np.float64]
+from planners.sizing import Floats, Ints
 
 ROUNDING = 1e-12
 """Of a sum: less is what the order of adding changes."""
@@ -33,7 +31,7 @@ def balanced(seconds: Sequence[Sequence[float]], weighted: Sequence[bool]) -> tu
     # the last layer that a stage may begin with whose end is before each layer
     latest = np.searchsorted(many, many, side="left") - 1
     least: Floats = np.concatenate([[0.0], np.full(layers, np.inf)])
-    came: list[NDArray[np.int64]] = []
+    came: list[Ints] = []
     for row in seconds:
         behind = np.concatenate([[0.0], np.cumsum(row)])
         begins, least = _stage(least, behind, latest)
@@ -45,9 +43,7 @@ def balanced(seconds: Sequence[Sequence[float]], weighted: Sequence[bool]) -> tu
     return tuple(reversed(firsts))
 
 
-def _stage(
-    least: Floats, behind: Floats, latest: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], Floats]:
+def _stage(least: Floats, behind: Floats, latest: Ints) -> tuple[Ints, Floats]:
     """Where the next stage begins if it ends before each layer, and the longest stage then."""
     first = int(np.argmax(np.isfinite(least)))
     number = np.arange(len(behind))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from hardware import Device
 from planners import Plan
+from simulator.engine.jobs import Floats, Ints
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (
     Piece,
@@ -35,7 +36,7 @@ from simulator.search.layouts import first_cores, layouts
 from simulator.search.relaxation import MOST_WEIGHT, Chain
 from simulator.search.shares import Shares, with_better_shares
 from simulator.search.states import FEW_CORES, MANY_LEVELS
-from simulator.search.tables import Floats, Ints, Tables
+from simulator.search.tables import Tables
 
 
 class Effort(NamedTuple):

@@ -10,10 +10,11 @@ from hardware import Array, Device
 from planners import Plan
 from planners.hierarchy.min_sum import Factor, TooWideError, elimination_order, minimise
 from planners.partition import USUAL, I, PartitionType
+from simulator.engine.jobs import Floats, Ints
 from simulator.search.candidates import leaves_of
 from simulator.search.relaxation import Chain
 from simulator.search.states import Types
-from simulator.search.tables import Cores, Floats, Ints
+from simulator.search.tables import Cores
 
 BEAMS = (64, 32, 16, 8, 4)
 """States of a node that are kept: the first number for which the tables are not too large."""

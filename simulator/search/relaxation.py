@@ -26,7 +26,8 @@ from functools import cached_property
 import numpy as np
 
 from simulator.cost.operators import NodeOperators
-from simulator.search.tables import Costs, Floats, Tables
+from simulator.engine.jobs import Floats
+from simulator.search.tables import Costs, Tables
 from workloads import Graph
 
 

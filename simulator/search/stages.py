@@ -172,15 +172,11 @@ def _begins(timeline: Timeline) -> list[int]:
     found = [-1] * len(workers)
     ends: dict[tuple[int, int], int] = {}
     sent: dict[Operation, list[int]] = defaultdict(list)
-    passes = sorted(
-        (stage, number)
-        for number, worker in enumerate(workers)
-        for stage, part in (worker.rank_program.lines if worker.rank_program else ())
-        if part is Part.FORWARD
-    )
-    for stage, number in passes:
-        template, rank_program = workers[number].template, workers[number].rank_program
-        for line in rank_program.lines[stage, Part.FORWARD] if rank_program else ():
+    programs = {n: mine for n, worker in enumerate(workers) if (mine := worker.rank_program)}
+    parts = [(key, number) for number, mine in programs.items() for key in mine.lines]
+    for key, number in sorted(one for one in parts if one[0][1] is Part.FORWARD):
+        template, rank_program = workers[number].template, programs[number]
+        for line in rank_program.lines[key]:
             operation, needs, parties, *_ = template[line]
             # what a worker needs of others at a meeting of its stage is left out: it is later
             begin = max((ends[number, need] for need in needs if (number, need) in ends), default=0)

@@ -8,12 +8,11 @@ from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, groupby, pairwise, product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planners.partition import II, III, IV, USUAL, I, PartitionType, Shard
+from simulator.engine.jobs import Ints
 from workloads import Node
 
-Ints = NDArray[np.int64]
 Types = tuple[PartitionType, ...]
 """A node's types at every level, outermost first."""
 

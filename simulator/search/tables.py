@@ -15,7 +15,6 @@ from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware import Array, Device, Wires
 from planners import Plan
@@ -28,14 +27,12 @@ from simulator.cost.memory import parameters
 from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, map_bytes
 from simulator.cost.training_operators import operators
+from simulator.engine.jobs import Floats, Ints
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.execution import Execution
 from simulator.lowering.step.deployed import Deployed
 from simulator.search.states import States, Types, moves, states_near, states_of, whole_of
 from workloads import Network, partition_graph
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SAMPLES = np.array([0.0, 1.0, *(4.0**i for i in range(4, 20)), 4.0**24])
 """Bytes at which collectives are timed. A way's time is concave in its size, so that lines

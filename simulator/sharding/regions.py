@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.engine.jobs import Floats, Ints
 from simulator.sharding.mesh import Mesh
@@ -213,7 +212,7 @@ def _rounded(bounds: Floats) -> Floats:
 
 def _overlap(one: Floats, other: Floats) -> Floats:
     """The area that each of some regions has in common with each of others."""
-    area: NDArray[np.float64] = np.ones((len(one), len(other)))
+    area: Floats = np.ones((len(one), len(other)))
     for low, high in SIDES.values():
         least = np.minimum(one[:, np.newaxis, high], other[np.newaxis, :, high])
         most = np.maximum(one[:, np.newaxis, low], other[np.newaxis, :, low])

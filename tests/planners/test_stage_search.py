@@ -10,12 +10,12 @@ from planners.axes.stage_search import (
     BEHIND,
     UNEVEN,
     Chosen,
-    Floats,
     Option,
     Stages,
     StageSearch,
     straddles,
 )
+from planners.sizing import Floats
 
 LAYERS = 4
 

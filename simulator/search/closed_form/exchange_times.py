@@ -7,7 +7,6 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardware import Array, Wires, wires_of
 from planners import Axes
@@ -15,10 +14,9 @@ from planners.axes.degrees import order_of
 from simulator.collectives.choice import members_of, offer
 from simulator.collectives.groups import Lattice, Rows
 from simulator.collectives.offers import late_s
+from simulator.engine.jobs import Ints
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.execution import Execution
-
-Devices = NDArray[np.int64]
 
 
 class Bucketed(NamedTuple):
@@ -35,7 +33,7 @@ class ExchangeTimes:
     def __init__(self, array: Array, execution: Execution) -> None:
         self._array, self._execution = array, execution
         self._order = order_of(execution.staging.axis_order if execution.staging else "")
-        self._rows: dict[tuple[Axes, int], Devices] = {}
+        self._rows: dict[tuple[Axes, int], Ints] = {}
         self._known: dict[tuple[str, int, int, int, float], float] = {}
 
     @cached_property
@@ -78,8 +76,8 @@ class ExchangeTimes:
             usual = max(usual, stack.bucket_rank_bytes * members)
         return usual
 
-    def _alike(self, axes: Axes, ep: int) -> Devices:
-        """Devices of the first place that have the same weights: a group a row.
+    def _alike(self, axes: Axes, ep: int) -> Ints:
+        """Ints of the first place that have the same weights: a group a row.
 
         Those of experts are on every ``ep``-th device of dp.
         """
@@ -96,7 +94,7 @@ class ExchangeTimes:
             self._rows[axes, ep] = found
         return self._rows[axes, ep]
 
-    def _collective_s(self, what: str, rows: Devices, size: float) -> float:
+    def _collective_s(self, what: str, rows: Ints, size: float) -> float:
         """Of ``size`` bytes, by all groups at once."""
         count, members = rows.shape
         if members == 1 or not size:

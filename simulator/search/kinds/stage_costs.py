@@ -12,8 +12,9 @@ import numpy as np
 from hardware import Array, Wires, wires_of
 from planners import Axes
 from planners.axes.degrees import powers_to
-from planners.axes.stage_search import BEHIND, Floats, Option
+from planners.axes.stage_search import BEHIND, Option
 from simulator.cost.memory import capacity_bytes
+from simulator.engine.jobs import Floats
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.transfers import between
 from simulator.lowering.step.training_step import alone_s

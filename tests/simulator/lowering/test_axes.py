@@ -30,7 +30,8 @@ def test_one_node_as_accpar_with_these_types_alone() -> None:
     graph = partition_graph(network)
     tp = types_along("tp", graph)
     domains = [LAYOUTS if node.join else (one,) for node, one in zip(graph, tp, strict=True)]
-    root = Search(graph, [domains], 16, TIME, array).split(array.group, whole(graph))
+    search = Search(graph, [domains], 16, TIME, array)
+    root = search.split(search.root, whole(graph))
     plan = planned_by_axes(network, array, 16, Axes(tp=4))
     assert plan.root is not None
     assert root is not None
