@@ -120,31 +120,20 @@ class Cluster:
 
     def program(self, pace: Callable[[int], Callable[[int], float] | None]) -> Program:
         """Workers without templates, then servers; each with a communicator of its own."""
-        return Program(
-            tuple(
-                replace(worker, pace=pace(w) if w < self.count else None)
-                for w, worker in enumerate(self._workers())
-            ),
-            tuple(Communicator(0) for _ in range(self.count + self.servers + 1)),
-            self.wires,
-            EveryLink(self.bandwidth),
-        )
-
-    def _workers(self) -> list[Worker]:
-        places = [*self.ranks, *self._beside]
-        found = []
-        for w, cores in enumerate(places):
-            device, unit = self._device(cores), self.unit
-            device = replace(device, chips=1) if unit == "chip" else device
-            found.append(
+        workers = []
+        for w, cores in enumerate([*self.ranks, *self._beside]):
+            device = self._device(cores)
+            workers.append(
                 Worker(
-                    device,
+                    replace(device, chips=1) if self.unit == "chip" else device,
                     communicators=(COMMON, w + 1),
                     first=int(cores[0]),
-                    unit="core" if unit == "core" else "board",
+                    unit="core" if self.unit == "core" else "board",
+                    pace=pace(w) if w < self.count else None,
                 )
             )
-        return found
+        communicators = tuple(Communicator(0) for _ in range(len(workers) + 1))
+        return Program(tuple(workers), communicators, self.wires, EveryLink(self.bandwidth))
 
     def all_reduce(
         self, members: Sequence[int], size_bytes: float, what: str, algorithm: str = "auto"

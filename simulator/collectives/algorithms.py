@@ -30,7 +30,6 @@ from simulator.collectives.wired import (
     cable_rings,
     cables,
     in_switch,
-    nothing,
     one_group,
     summing_switch,
 )
@@ -192,10 +191,6 @@ def _scattered(box: Groups, sides: tuple[int, ...], turn: int) -> CollectivePhas
     return phase_of(add([(carried, share / most) for carried, share in ways]), most)
 
 
-def _once(collective: str, phases: Pattern) -> Pattern:  # noqa: ARG001
-    return phases
-
-
 def _laps(collective: str, phases: Pattern) -> Pattern:
     """Round and round: an all-reduce goes on where a reduce-scatter ends."""
     laps = 2 if collective == "all-reduce" else 1
@@ -231,10 +226,10 @@ class Algorithm:
     name: str
     does: tuple[str, ...]
     steps: Callable[[Groups], Pattern]
-    whole: Callable[[str, Pattern], Pattern] = _once
+    whole: Callable[[str, Pattern], Pattern] = lambda _, phases: phases
     powers_of_two: bool = False
     boxes: bool = False
-    needs: Callable[[Groups], str | None] = nothing
+    needs: Callable[[Groups], str | None] = lambda _: None
     asked: bool = False
 
     @property

@@ -137,11 +137,6 @@ def _packed(
     return None
 
 
-def nothing(groups: Groups) -> str | None:  # noqa: ARG001
-    """What most ways need of wires."""
-    return None
-
-
 def one_group(groups: Groups) -> str | None:
     """What one to many is not of: groups that run together."""
     return None if groups.count == 1 else f"it is of one group, not of {groups.count} at once"

@@ -11,7 +11,7 @@ from hardware.topology import Tier
 from planners import BASELINES, PLANNERS, Objective, Partition, Plan, PlanError, Planner, Split
 from planners.partition import I, PartitionType
 from simulator.search.states import Types
-from workloads import Network
+from workloads import Network, partition_graph
 
 
 def powers_of_two(array: Array) -> Iterator[tuple[Device, int]]:
@@ -148,10 +148,10 @@ class Piece:
     types: tuple[Types, ...]
 
 
-def blank(network: str, nodes: Sequence[str], batch: int, objective: Objective) -> Plan:
+def blank(network: Network, batch: int, objective: Objective) -> Plan:
     """A plan without any splits, for others to be made like it."""
-    table = objective.communication
-    return Plan("search", network, batch, objective.name, tuple(nodes), None, table)
+    names, table = tuple(node.name for node in partition_graph(network)), objective.communication
+    return Plan("search", network.name, batch, objective.name, names, None, table)
 
 
 def placed(

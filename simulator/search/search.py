@@ -28,7 +28,7 @@ from simulator.search.layout_search import LayoutSearch, with_layouts_and_shares
 from simulator.search.layouts import first_cores
 from simulator.search.shares import best_share, with_better_shares, with_other_buckets
 from simulator.search.tables import Tables
-from workloads import Network, partition_graph
+from workloads import Network
 
 NAME = "search"
 FAIR = 1.5
@@ -81,7 +81,7 @@ def search(
             judge.seconds(fair)
     _subsets(judge, batch, objective)
     if execution.model == "deployed":
-        with_layouts_and_shares(judge, _blank(judge, batch, objective))
+        with_layouts_and_shares(judge, blank(judge.network, batch, objective))
     else:
         with_better_shares(judge)
     with_other_buckets(judge)
@@ -98,7 +98,7 @@ BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
 
 def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
     """Layouts of every subset, and of all kinds together; where some do not fit, smaller ones."""
-    like = _blank(judge, batch, objective)
+    like = blank(judge.network, batch, objective)
     _of_price(judge, like, 0.0)
     if judge.unfit:
         work_s = work_bound_s(judge.network, judge.array, batch, judge.execution)
@@ -113,11 +113,6 @@ def _of_price(judge: Judge, like: Plan, byte_s: float) -> None:
     found.of_one_kind()
     for shares in proportions(judge.array.group)[:2]:
         found.of_all_kinds(shares)
-
-
-def _blank(judge: Judge, batch: int, objective: Objective) -> Plan:
-    names = [node.name for node in partition_graph(judge.network)]
-    return blank(judge.network.name, names, batch, objective)
 
 
 def _subsets(judge: Judge, batch: int, objective: Objective) -> None:

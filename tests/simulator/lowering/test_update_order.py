@@ -94,7 +94,7 @@ def layouts(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     assume(all(full))
     types = tuple(draw(st.sampled_from(some)) for some in full)
     ((device, _),) = array.group.kinds
-    like = blank(network.name, [node.name for node in graph], batch, TIME)
+    like = blank(network, batch, TIME)
     plan = placed(like, array.group, (Piece(device, array.group.size, types),), (1.0,))
     return network, plan, array, execution
 

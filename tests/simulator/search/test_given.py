@@ -18,7 +18,7 @@ MIXED = DEPLOYED.planned(load_array("accpar-mixed", [f"devices.{i}.count=16" for
 
 def test_the_layout_of_a_plan() -> None:
     graph = partition_graph(NETWORK)
-    like = blank(NETWORK.name, [node.name for node in graph], 512, TIME)
+    like = blank(NETWORK, 512, TIME)
     first, second = (device for device, _ in MIXED.group.kinds)
     types = ((II, I, I), *((I, I, II),) * (len(graph) - 1))
     plan = placed(like, MIXED.group, (None, Piece(second, 8, types)), (0.0, 1.0))
