@@ -19,7 +19,6 @@ from workloads.cache import once_for_each
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +145,10 @@ class Sizing:
             gradient,
         )
 
-    def parted(self, shards: Floats) -> Flags:
-        """Which nodes still have two whole groups to part."""
-        return (self._groups > 1) & (self._groups * shards[:, IV] >= 2.0)
-
     def illegal(self, shards: Floats, types: Ints) -> int | None:
         """The first node that may not take its type where these shards are left (``legal``)."""
-        fits = self._types[np.arange(len(types)), types]
-        fits &= (types != IV) | self.parted(shards)
+        parted = (self._groups > 1) & (self._groups * shards[:, IV] >= 2.0)
+        fits = self._types[np.arange(len(types)), types] & ((types != IV) | parted)
         return None if fits.all() else int(np.argmin(fits))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -152,9 +153,7 @@ def parse_hierarchy(text: str) -> tuple[Level, ...]:
     if len(parts) > MOST_LEVELS:
         raise PlanError(f"--hierarchy: {len(parts)} levels; at most {MOST_LEVELS} are planned")
     levels = tuple(map(_level, parts))
-    total = 1
-    for level in levels:
-        total *= level.count
+    total = prod(level.count for level in levels)
     if total > MOST_DEVICES:
         raise PlanError(f"--hierarchy: {total} devices; at most {MOST_DEVICES} are planned")
     return levels

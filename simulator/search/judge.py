@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 from hardware import Array
-from planners import Plan, PlanError, Update
+from planners import Objective, Plan, PlanError, Update
+from planners.hierarchy.fixed_types import priced
 from planners.plan.updates import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
@@ -76,6 +77,14 @@ class Judge:
                 if found < self.best_s:
                     self.best, self.best_s = one, found
         return self._known[key]
+
+    def answer(self, objective: Objective, planner: str, nothing: str) -> Plan:
+        """The best plan, priced; PlanError, with ``nothing`` and why, where there is none."""
+        best = self.best or self.smallest
+        if best is None:
+            why = f": {self.refused}" if self.refused else ""
+            raise PlanError(f"{nothing} on {self.array.name!r}{why}")
+        return replace(priced(self.network, self.array, best, objective), planner=planner)
 
     def _updated(self, plan: Plan) -> Sequence[Plan]:
         """The ways to update weights that the execution model asks for."""

@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from hardware import Array, Device
-from planners import TIME, Objective, Plan, PlanError
+from planners import TIME, Objective, Plan
 from planners.errors import check_batch
-from planners.hierarchy.fixed_types import priced
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.bounds import work_bound_s
@@ -85,11 +84,7 @@ def search(
     else:
         with_better_shares(judge)
     with_other_buckets(judge)
-    best = judge.best or judge.smallest
-    if best is None:
-        why = f": {judge.refused}" if judge.refused else ""
-        raise PlanError(f"no planner has a plan for {network.name!r} on {array.name!r}{why}")
-    return replace(priced(network, array, best, objective), planner=NAME)
+    return judge.answer(objective, NAME, f"no planner has a plan for {network.name!r}")
 
 
 BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)

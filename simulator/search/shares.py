@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hardware import Array, Group
-from planners import TIME, Objective, Plan, PlanError, Split
+from planners import TIME, Objective, Plan, Split
 from planners.built_in import data_parallel
-from planners.hierarchy.fixed_types import priced
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.candidates import (
     alone,
@@ -45,7 +44,7 @@ def best_share(
     for other in with_one_share(plan, array.group):
         judge.seconds(other)
     with_better_shares(judge)
-    return _best(judge, objective, "best_share")
+    return judge.answer(objective, "best_share", "best_share: data parallelism cannot be run")
 
 
 def best_subset(
@@ -64,7 +63,7 @@ def best_subset(
         if some is not None:
             root = lifted(some.root, array.group, device, size, len(some.nodes))
             judge.seconds(replace(some, root=root))
-    return _best(judge, objective, "best_subset")
+    return judge.answer(objective, "best_subset", "best_subset: data parallelism cannot be run")
 
 
 def _start(
@@ -82,14 +81,6 @@ def _start(
     plan = data_parallel(network, array, batch, objective)
     judge.seconds(plan)
     return judge, plan
-
-
-def _best(judge: Judge, objective: Objective, name: str) -> Plan:
-    best = judge.best or judge.smallest
-    if best is None:
-        why = f": {judge.refused}" if judge.refused else ""
-        raise PlanError(f"{name}: data parallelism cannot be run on {judge.array.name!r}{why}")
-    return replace(priced(judge.network, judge.array, best, objective), planner=name)
 
 
 FACTORS = (1.5, 1.2, 1.08, 1.03)

@@ -332,15 +332,11 @@ class _Step:
         if self._parts == 2:  # sums of a micro-batch go on in the passes of the next one
             for k, one in enumerate(self._stages):
                 summed_s = self._bucketed("reduce-scatter", one).whole_s
-                beside_s = _beside(backward_s[k], summed_s, slower, overlap=overlap)
-                backward_s[k] = (
-                    beside_s
-                    if not overlap
-                    else max(
-                        backward_s[k] + slower * min(summed_s, backward_s[k]),
-                        summed_s - forward_s[k],
-                    )
-                )
+                if overlap:
+                    beside_s = backward_s[k] + slower * min(summed_s, backward_s[k])
+                    backward_s[k] = max(beside_s, summed_s - forward_s[k])
+                else:
+                    backward_s[k] += summed_s
         gather = self._bucketed("all-gather", stage)
         if not overlap:
             return gather.whole_s
@@ -400,10 +396,8 @@ class _Step:
             update_s += one.launch_s + (one.update_s - one.launch_s) * part
         share = sums.bucket_s / sums.whole_s if sums.whole_s else 1.0
         left_s = sums.whole_s
-        if self._parts == 3:
+        if self._parts == 3 or (self._parts == 2 and not overlap):
             left_s = 0.0  # in every pass
-        elif self._parts == 2 and not overlap:
-            left_s = 0.0
         elif overlap:
             backward_s = sum(one.backward_s for one in stages)
             left_s = max(sums.last_s, sums.whole_s - backward_s * (1 - share))
