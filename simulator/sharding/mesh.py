@@ -9,7 +9,7 @@ first cores and cores may be left without work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -92,10 +92,6 @@ class Mesh:
             return self.block.classes()
         shards = self.block.shards
         return [Alike(shards[i], 1, core) for core, i in enumerate(self.block.which.tolist())]
-
-    def together(self, joined: Callable[[Sequence[PartitionType]], bool]) -> tuple[bool, ...]:
-        """Which of a block's levels have types that are ``joined``."""
-        return tuple(map(joined, self.types))
 
 
 class Counting(StrEnum):

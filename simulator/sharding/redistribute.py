@@ -318,13 +318,13 @@ class PartialSums:
 
     def _in_block(self, mesh: Mesh, collective: str) -> None:
         """One collective; or scattered over some levels, and all-reduced over the others."""
-        joined = mesh.together(self._partial)
+        joined = tuple(map(self._partial, mesh.types))
         if collective != "all-reduce":
             self._collective(mesh, collective, joined)
             return
-        scattered = mesh.together(self._scattered)
+        scattered = map(self._scattered, mesh.types)
         apart = tuple(a and b for a, b in zip(joined, scattered, strict=True))
-        rest = tuple(a and not b for a, b in zip(joined, scattered, strict=True))
+        rest = tuple(a and not b for a, b in zip(joined, apart, strict=True))
         pieces = self._collective(mesh, "reduce-scatter", apart)
         self._collective(mesh, "all-reduce", rest, 1.0 / pieces)
 

@@ -68,5 +68,5 @@ def of_each_core(part: Mesh, v: int, fraction: float) -> float:
     block = part.block
     if block is None or not part.busy((v,)):
         return fraction
-    together = part.together(lambda types: types[v] in SAME_WEIGHTS)
+    together = tuple(types[v] in SAME_WEIGHTS for types in part.types)
     return fraction / block.groups(together, block.busy((v,))).size

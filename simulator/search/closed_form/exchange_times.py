@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
-from hardware import Array, Wires, wires_of
+from hardware import Array, wires_of
 from planners import Axes
 from planners.axes.degrees import order_of
 from simulator.collectives.choice import members_of, offer
@@ -31,14 +30,10 @@ class ExchangeTimes:
     """Of one array, which is as the execution model plans for it. Axes name their ``dp``."""
 
     def __init__(self, array: Array, execution: Execution) -> None:
-        self._array, self._execution = array, execution
+        self._array, self._execution, self._wires = array, execution, wires_of(array)
         self._order = order_of(execution.staging.axis_order if execution.staging else "")
         self._rows: dict[tuple[Axes, int], Ints] = {}
         self._known: dict[tuple[str, int, int, int, float], float] = {}
-
-    @cached_property
-    def _wires(self) -> Wires:
-        return wires_of(self._array)
 
     def bucketed(
         self,
