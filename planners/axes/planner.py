@@ -184,7 +184,10 @@ class _Planning:
         sort = array.group, like
         if sort not in self._known:
             how = {"by_positions": self._axes.sp, "experts_whole": self._axes.over_tp}
-            ways = self._ways_on(array.group.size)
+            ways = self._ways
+            if self._apart:  # some are of unlike widths
+                own = replace(self._axes, tp=array.group.size // self._axes.cp)
+                ways = _ways(own, self._order)
             types = {axis: types_along(axis, graph, **how) for axis, _ in ways}
             together = _together(array.group, ways)
             group = replace(array.group, together=together)
@@ -192,12 +195,6 @@ class _Planning:
             self._known[sort] = priced(network, replace(array, group=group), made, self._objective)
         known = self._known[sort]
         return replace(plan, root=known.root, together=known.together)
-
-    def _ways_on(self, devices: int) -> Ways:
-        """The axes of a replica with so many devices: some are of unlike widths."""
-        if not self._apart:
-            return self._ways
-        return _ways(replace(self._axes, tp=devices // self._axes.cp), self._order)
 
 
 def _ways(axes: Axes, order: Sequence[str]) -> Ways:

@@ -66,7 +66,8 @@ def _groups(
     """
     bins: list[tuple[set[int], list[Factor]]] = []
     for factor in sorted(factors, key=lambda f: (-len(f.scope), f.scope)):
-        room = (b for b in bins if _entries(b[0].union(factor.scope), domains) <= span)
+        wanted = set(factor.scope)
+        room = (b for b in bins if math.prod(domains[v] for v in b[0] | wanted) <= span)
         scope, members = next(room, (set[int](), list[Factor]()))
         if not members:
             bins.append((scope, members))
@@ -80,10 +81,6 @@ def _groups(
         Factor(axis, table - marginal + mean)
         for axis, table, marginal in zip(axes, joined, marginals, strict=True)
     ]
-
-
-def _entries(scope: set[int], domains: Sequence[int]) -> int:
-    return math.prod(domains[v] for v in scope)
 
 
 def _read_back(domains: Sequence[int], decided: list[tuple[int, list[Factor]]]) -> list[int]:

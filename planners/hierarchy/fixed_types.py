@@ -78,7 +78,8 @@ def priced(network: Network, array: Array, plan: Plan, objective: Objective) -> 
         terms = Terms(graph, domains, objective.communication, balanced=False)
         choices = CostTable(terms, size, prices, 0.5, objective).choices()
         cost = float(choices.cost(prices, np.array(_shares(graph, split))).sum())
-        halves = tuple(below) if len(split.halves) == 2 else (max(below, key=_cost),)
+        dearest = max(below, key=lambda half: half.cost if half else 0.0)
+        halves = tuple(below) if len(split.halves) == 2 else (dearest,)
         return replace(split, cost=cost, halves=halves, lower_bound=None)
 
     section = bisection_of(array).section(array.group, array.first)
@@ -93,7 +94,3 @@ def _shares(graph: Graph, split: Split) -> list[float]:
         for node, partition in zip(graph, split.partitions, strict=True)
         for _ in (node.producers if node.join else (None,))
     ]
-
-
-def _cost(split: Split | None) -> float:
-    return split.cost if split else 0.0

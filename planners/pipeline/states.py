@@ -69,7 +69,7 @@ def states_of(profile: Profile) -> States:
     np.fill_diagonal(inside, False)
     nodes = profile.nodes
     activations = np.array([node.activation_bytes for node in nodes])
-    sent = tuple(_feeding(mask, after) for mask in members)
+    sent = [sum(1 << v for v in bits(mask) if after[v] & ~mask) for mask in members]
     counted = _counted(members, after, ancestors)
     return States(
         profile,
@@ -132,11 +132,6 @@ def _first_sources(before: Sequence[int], after: Sequence[int]) -> Iterator[int]
             one = (todo & -todo).bit_length() - 1
             seen |= 1 << one
             todo = (todo | before[one] | after[one]) & ~seen
-
-
-def _feeding(mask: int, after: Sequence[int]) -> int:
-    """Layers of a set that feed one outside it."""
-    return sum(1 << v for v in bits(mask) if after[v] & ~mask)
 
 
 def _counted(

@@ -14,14 +14,7 @@ from planners.errors import PlanError
 from planners.partition import III, Communication
 from planners.plan.split import Split, check_split, split_to_json, splits_below
 from planners.plan.tables import PipelineTable, PlanTable, StepTable
-from planners.plan.updates import (
-    Updates,
-    bucket_to_json,
-    check_bucket,
-    check_updates,
-    updates_of,
-    updates_to_json,
-)
+from planners.plan.updates import Updates, check_bucket, check_updates, updates_of
 
 LARGEST_FILE = 64 << 20
 """Bytes of a plan's file; larger ones are refused."""
@@ -231,8 +224,9 @@ class Plan:
             "objective": self.objective,
             "communication": str(self.communication),
             "layers": list(self.nodes),
-            **updates_to_json(self.updates, self.update_order),
-            **bucket_to_json(self.bucket_bytes),
+            **({"updates": list(map(str, self.updates))} if self.updates else {}),
+            **({"update_order": self.update_order} if self.update_order else {}),
+            **({} if self.bucket_bytes is None else {"bucket_bytes": self.bucket_bytes}),
             **({"together": list(self.together)} if self.together else {}),
             **(
                 {"pipeline": pipeline_to_json(self.pipeline)}

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 
 from hardware import format_quantity
 from planners.errors import PlanError
@@ -87,12 +86,6 @@ def check_updates(
         raise PlanError(f"{whose}: weights are kept in parts ('weights') of all layers, or of none")
 
 
-def updates_to_json(updates: Updates, order: str) -> dict[str, Any]:
-    """Of a plan's values, these; nothing where all are replicated, or their order is not said."""
-    found: dict[str, Any] = {"updates": [str(update) for update in updates]} if updates else {}
-    return {**found, "update_order": order} if order else found
-
-
 def update_order_words(order: str) -> str:
     """How updates are done, as people read it."""
     return "updates as gradients arrive" if order == ARRIVAL else "updates in the layers' order"
@@ -146,8 +139,3 @@ def bucket_words(bucket_bytes: float) -> str:
     if not bucket_bytes:
         return "each gradient by itself"
     return f"gradients in buckets of {format_quantity(bucket_bytes, 'B', 4)}"
-
-
-def bucket_to_json(bucket_bytes: float | None) -> dict[str, Any]:
-    """Of a plan's values, this one; nothing where the plan does not say it."""
-    return {} if bucket_bytes is None else {"bucket_bytes": bucket_bytes}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hardware import Array, Group
-from planners import TIME, Objective, Plan, Split
+from planners import TIME, Objective, Plan
 from planners.built_in import data_parallel
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.candidates import (
@@ -96,9 +96,11 @@ Shares = tuple[float, ...]
 def with_better_shares(judge: Judge) -> None:
     """Judge the best plan with other shares of each kind, all nodes alike."""
     plan, group = judge.best, judge.array.group
-    if plan is None or len(group.kinds) == 1 or not _parts_work(plan.root, group):
+    if plan is None:
         return
     shares = mean_shares(group, plan.root, 1.0)
+    if sum(share > 0 for share in shares) < 2:  # one kind alone works
+        return
     best_s, steps, lines = judge.best_s, judge.evaluations + MOST_STEPS, judge.spent + MOST_LINES
     best_s = min(best_s, judge.seconds(_with(plan, group, shares)))
     shares, best_s = _with_whole_samples(judge, plan, shares, best_s)
@@ -157,11 +159,6 @@ def whole_samples(group: Group, batch: int, shares: Shares) -> Iterator[Shares]:
 
 def _with(plan: Plan, group: Group, shares: Shares) -> Plan:
     return replace(plan, root=shared(plan.root, group, shares))
-
-
-def _parts_work(split: Split | None, group: Group) -> bool:
-    """Whether more than one kind has something to do."""
-    return sum(share > 0 for share in mean_shares(group, split, 1.0)) > 1
 
 
 MIB = 2.0**20
