@@ -42,8 +42,7 @@ def plan_of_types(
     domains = [[(one,) for one in types] for types in levels]
     for domain in domains:
         check_table("given", graph, domain, objective.communication)
-    names = tuple(node.name for node in graph)
-    plan = Plan("given", network.name, batch, objective.name, names, None, objective.communication)
+    plan = Plan.blank("given", network, batch, objective)
     search = Search(graph, domains, batch, objective, array)
     return replace(plan, root=search.split(search.root, whole(graph)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from hardware import Array, Section, bisection_of
 from planners.cost.objective import Objective
@@ -41,8 +42,7 @@ def plan_hierarchy(
     check_table(planner, graph, domains, objective.communication)
     search = Search(graph, [domains], batch, objective, array, balance=balance)
     root = search.split(search.root, whole(graph))
-    names = tuple(node.name for node in graph)
-    return Plan(planner, network.name, batch, objective.name, names, root, objective.communication)
+    return replace(Plan.blank(planner, network, batch, objective), root=root)
 
 
 def _types(planner: str, node: Node, allowed: object) -> tuple[PartitionType, ...]:

@@ -15,7 +15,7 @@ from planners.cost.objective import TIME, Objective
 from planners.errors import PlanError
 from planners.plan import Pipeline, Place, Plan, Stage
 from planners.registry import asked, load_planner, planner_name
-from workloads import Cut, Graph, Network, NetworkError, cut, partition_graph
+from workloads import Cut, Graph, Network, NetworkError, cut
 
 if TYPE_CHECKING:
     from planners.registry import Planner
@@ -189,15 +189,7 @@ def planned_in_stages(
     """
     each, size = load_planner(planner), micro_batch(batch, staging.micro_batches)
     staging.check_recompute()
-    whole = Plan(
-        planner_name(planner),
-        network.name,
-        batch,
-        objective.name,
-        tuple(node.name for node in partition_graph(network)),
-        None,
-        objective.communication,
-    )
+    whole = Plan.blank(planner_name(planner), network, batch, objective)
 
     def planned(_: int, part: Network, at: Array) -> Plan:
         return asked(each, part, at, size, objective, **told)

@@ -10,11 +10,13 @@ from typing import Any
 
 from hardware import Array, Group
 from hardware.reader import checked, parse_json, read_text
+from planners.cost.objective import Objective
 from planners.errors import PlanError
 from planners.partition import III, Communication
 from planners.plan.split import Split, check_split, split_to_json, splits_below
 from planners.plan.tables import PipelineTable, PlanTable, StepTable
 from planners.plan.updates import Updates, check_bucket, check_updates, updates_of
+from workloads import Network, partition_graph
 
 LARGEST_FILE = 64 << 20
 """Bytes of a plan's file; larger ones are refused."""
@@ -148,6 +150,13 @@ class Plan:
     update_order: str = ""
     together: tuple[int, ...] = ()
     array: str = field(default="", compare=False)
+
+    @classmethod
+    def blank(cls, planner: str, network: Network, batch: int, objective: Objective) -> Plan:
+        """A plan for a network without any splits, for others to be made like it."""
+        names = tuple(node.name for node in partition_graph(network))
+        table = objective.communication
+        return cls(planner, network.name, batch, objective.name, names, None, table)
 
     def __post_init__(self) -> None:
         self._check_pipeline()

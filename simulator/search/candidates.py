@@ -11,7 +11,7 @@ from hardware.topology import Tier
 from planners import BASELINES, PLANNERS, Objective, Partition, Plan, PlanError, Planner, Split
 from planners.partition import I, PartitionType
 from simulator.search.states import Types
-from workloads import Network, partition_graph
+from workloads import Network
 
 
 def powers_of_two(array: Array) -> Iterator[tuple[Device, int]]:
@@ -146,12 +146,6 @@ class Piece:
     device: Device
     size: int
     types: tuple[Types, ...]
-
-
-def blank(network: Network, batch: int, objective: Objective) -> Plan:
-    """A plan without any splits, for others to be made like it."""
-    names, table = tuple(node.name for node in partition_graph(network)), objective.communication
-    return Plan("search", network.name, batch, objective.name, names, None, table)
 
 
 def placed(

@@ -14,7 +14,6 @@ from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (
     alone,
-    blank,
     of_planners,
     on_subset,
     planned,
@@ -80,7 +79,7 @@ def search(
             judge.seconds(fair)
     _subsets(judge, batch, objective)
     if execution.model == "deployed":
-        with_layouts_and_shares(judge, blank(judge.network, batch, objective))
+        with_layouts_and_shares(judge, Plan.blank(NAME, judge.network, batch, objective))
     else:
         with_better_shares(judge)
     with_other_buckets(judge)
@@ -93,7 +92,7 @@ BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
 
 def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
     """Layouts of every subset, and of all kinds together; where some do not fit, smaller ones."""
-    like = blank(judge.network, batch, objective)
+    like = Plan.blank(NAME, judge.network, batch, objective)
     _of_price(judge, like, 0.0)
     if judge.unfit:
         work_s = work_bound_s(judge.network, judge.array, batch, judge.execution)

@@ -69,11 +69,10 @@ def pipedream(
     cut = cut_into(network, [min(map(int, stage.nodes)) for stage in found])
     behind = accumulate((stage.replicas for stage in found), initial=0)
     places = [Place(at, one.replicas, one.replicas) for at, one in zip(behind, found, strict=False)]
-    table, name = objective.communication, objective.name
-    whole = Plan("pipedream", network.name, batch, name, nodes_of(network), None, table)
+    whole = Plan.blank("pipedream", network, batch, objective)
 
     def planned(_: int, part: Network, __: Array) -> Plan:
-        return Plan("single", part.name, size, name, nodes_of(part), None)
+        return Plan("single", part.name, size, objective.name, nodes_of(part), None)
 
     staging = replace(staging, schedule=staging.schedule or SCHEDULE)
     return plan_of_stages(whole, cut, array, places, staging, staging.micro_batches, planned)

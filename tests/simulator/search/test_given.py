@@ -3,10 +3,10 @@
 from hypothesis import HealthCheck, settings
 
 from hardware import load_array
-from planners import PLANNERS, TIME
+from planners import PLANNERS, TIME, Plan
 from planners.partition import II, I
 from simulator import DEPLOYED
-from simulator.search.candidates import Piece, blank, placed
+from simulator.search.candidates import Piece, placed
 from simulator.search.layouts import layout_of
 from workloads import load_network, partition_graph
 
@@ -18,7 +18,7 @@ MIXED = DEPLOYED.planned(load_array("accpar-mixed", [f"devices.{i}.count=16" for
 
 def test_the_layout_of_a_plan() -> None:
     graph = partition_graph(NETWORK)
-    like = blank(NETWORK, 512, TIME)
+    like = Plan.blank("search", NETWORK, 512, TIME)
     first, second = (device for device, _ in MIXED.group.kinds)
     types = ((II, I, I), *((I, I, II),) * (len(graph) - 1))
     plan = placed(like, MIXED.group, (None, Piece(second, 8, types)), (0.0, 1.0))

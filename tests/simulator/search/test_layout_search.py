@@ -11,7 +11,7 @@ from planners.partition import II, III, I
 from simulator import DEPLOYED
 from simulator.search import layout_search as module
 from simulator.search import search as search_module
-from simulator.search.candidates import Piece, blank, placed, shared, whole
+from simulator.search.candidates import Piece, placed, shared, whole
 from simulator.search.judge import Judge
 from simulator.search.layout_search import LayoutSearch, subset_of, with_layouts_and_shares
 from workloads import Builder, Network, load_network
@@ -35,7 +35,7 @@ def network(width: int) -> Network:
 def test_near_the_best_of_all_layouts_with_its_share(width: int) -> None:
     net, batch = network(width), 256
     judge = Judge(net, ARRAY, DEPLOYED)
-    like = blank(net, batch, TIME)
+    like = Plan.blank("search", net, batch, TIME)
     even = PLANNERS["data_parallel"](net, ARRAY, batch, TIME)
     judge.seconds(replace(even, root=shared(even.root, ARRAY.group, (3.0, 5.0))))
     LayoutSearch(judge, like).of_all_kinds((3.0, 5.0), improved=True)
@@ -52,7 +52,7 @@ def test_near_the_best_of_all_layouts_with_its_share(width: int) -> None:
 def test_only_where_all_kinds_work() -> None:
     net, group = network(16), ARRAY.group
     judge = Judge(net, ARRAY, DEPLOYED)
-    like = blank(net, 256, TIME)
+    like = Plan.blank("search", net, 256, TIME)
     even = PLANNERS["data_parallel"](net, ARRAY, 256, TIME)
     idle = replace(even, root=shared(even.root, group, (0.0, 1.0)))
     counts: list[int] = []
@@ -69,7 +69,7 @@ def test_one_kind_is_not_together() -> None:
     array = DEPLOYED.planned(load_array("tpu-v3-8"))
     net = network(16)
     judge = Judge(net, array, DEPLOYED)
-    like = blank(net, 256, TIME)
+    like = Plan.blank("search", net, 256, TIME)
     LayoutSearch(judge, like).of_all_kinds((1.0,))
     assert judge.evaluations == 0
 
@@ -127,7 +127,7 @@ def test_layouts_are_improved_by_simulation() -> None:
     """ResNet-18 on 64 cores: changes that help are found around the chain's layouts."""
     judge = judge_of("resnet18", 8)
     net = judge.network
-    like = blank(net, 512, TIME)
+    like = Plan.blank("search", net, 512, TIME)
     search = LayoutSearch(judge, like)
     ((device, size),) = whole(judge.array)
     subset = subset_of(judge, device, size, 512, 0.0)
