@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 
 from hardware import Array
 from planners import Objective, Plan, PlanError, Update
@@ -13,14 +12,11 @@ from planners.hierarchy.fixed_types import priced
 from planners.plan.updates import ARRIVAL
 from simulator.collectives.algorithms import CollectiveError
 from simulator.engine.operations import Program
-from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
-from simulator.lowering.step.rules import Rules
 from simulator.lowering.step.training_step import training_step
 from simulator.search.updates import candidates
-from simulator.sharding.mesh import parts
 from workloads import Network
 
 
@@ -66,7 +62,7 @@ class Judge:
     _least_over: float = math.inf
 
     def seconds(self, plan: Plan) -> float:
-        """What a step takes; infinite where it is refused, or cannot be better than the best."""
+        """What a step takes; infinite where it is refused, or does not fit in strict memory."""
         key = splits_of(plan)
         if key not in self._known:
             self.evaluations += 1
@@ -104,31 +100,12 @@ class Judge:
         free, strict = replace(self.execution, strict_memory=False), self.execution.strict_memory
         try:
             rules = rules_of(self.network, plan, self.array, free, folded=True)
-            if self._products_s(rules) >= self.best_s:
-                return math.inf
             program = training_step(rules, memory=strict)
             self.spent += sum(len(worker.template) for worker in program.workers)
             return run(program).iteration_s if self._fits(plan, program) else math.inf
         except REFUSED as why:
             self.refused = str(why)
             return math.inf
-
-    @staticmethod
-    def _products_s(rules: Rules) -> float:
-        """What the busiest device computes, one product after the other: no step takes less.
-
-        Of a core with units each of them at least a part of that.
-        """
-        nodes = range(len(rules.graph))
-        return max(
-            sum(map(rules.node_ps, nodes, alike.shards, repeat(device), updated))
-            / PICOSECONDS
-            / (len(rules.units(device)) or 1)
-            for part in parts(rules.root)
-            if not part.halves
-            for device, updated in [(part.group.kinds[0][0], rules.updated(part))]
-            for alike in part.classes(folded=True)
-        )
 
     def _fits(self, plan: Plan, program: Program) -> bool:
         if not self.execution.strict_memory:

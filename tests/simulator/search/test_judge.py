@@ -31,19 +31,6 @@ def test_the_same_splits_are_simulated_once() -> None:
     assert (judge.evaluations, judge.spent) == (1, spent)
 
 
-def test_what_cannot_be_better_is_not_run() -> None:
-    """On one core of eight AlexNet computes longer than its whole step on eight takes."""
-    judge = Judge(NETWORK, ARRAY, DEPLOYED)
-    judge.seconds(PLANNERS["accpar"](NETWORK, ARRAY, 512, TIME))
-    from simulator.search.candidates import lifted
-
-    ((device, _),) = ARRAY.group.kinds
-    plan = PLANNERS["accpar"](NETWORK, ARRAY, 512, TIME)
-    alone = replace(plan, root=lifted(None, ARRAY.group, device, 1, len(plan.nodes)))
-    assert judge.seconds(alone) == float("inf")
-    assert simulate(NETWORK, alone, ARRAY, DEPLOYED).iteration_s > judge.best_s
-
-
 def test_a_plan_with_an_idle_half_is_another() -> None:
     """A share of 1 that a planner ended at is charged, a half that sits out is not."""
     boards = load_array("accpar-mixed", ["devices.0.count=1", "devices.1.count=1"])

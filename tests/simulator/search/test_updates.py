@@ -10,7 +10,6 @@ from planners import Plan, PlanError, Update, load_planner
 from planners.plan.updates import sharded, updates_of
 from simulator import DEPLOYED, PUBLISHED, Execution, simulate
 from simulator.lowering.models import rules_of
-from simulator.search.judge import Judge
 from simulator.search.search import search
 from simulator.search.updates import prices_of, with_updates
 from workloads import Builder, Network, load_network
@@ -121,19 +120,6 @@ def test_search_judges_plans_with_their_updates(execution: Execution, update: st
         plan = load_planner(planner)(network, array, 64, **told)
         own = with_updates(network, plan, MIXED, asked)
         assert best_s <= simulate(network, own, MIXED, asked).iteration_s
-
-
-def test_what_a_device_computes_is_less_where_it_updates_less() -> None:
-    """The judge's bound, by which plans are left out without a simulation, knows of that."""
-    network, plan = planned("alexnet", "data_parallel", BOARD, DEPLOYED)
-    judge = Judge(network, BOARD, replace(DEPLOYED, update="sharded"))
-    shared = with_updates(network, plan, BOARD, judge.execution)
-    rules = [rules_of(network, one, BOARD, DEPLOYED, folded=True) for one in (plan, shared)]
-    whole_s, part_s = (judge._products_s(one) for one in rules)
-    assert part_s < whole_s
-    step_s = simulate(network, shared, BOARD, DEPLOYED).iteration_s
-    judge.best_s = 1.001 * step_s
-    assert judge.seconds(plan) == step_s == judge.best_s
 
 
 def test_joins_gather_no_weights_among_nodes_in_tiers() -> None:
