@@ -33,7 +33,7 @@ from simulator.search.candidates import (
 )
 from simulator.search.judge import Judge
 from simulator.search.layouts import first_cores, layouts
-from simulator.search.relaxation import MOST_WEIGHT, Chain
+from simulator.search.relaxation import Chain
 from simulator.search.shares import Shares, with_better_shares
 from simulator.search.states import FEW_CORES, MANY_LEVELS
 from simulator.search.tables import Tables
@@ -191,8 +191,6 @@ ALL_LAYOUTS = 3**6
 """Up to so many are all simulated: six choices of a type, as of two nodes at three levels."""
 MOST_IMPROVED = 2
 """Numbers of cores whose best layouts are improved."""
-SURE = 1.02
-"""Layouts are not simulated of which the chain says that they take so many times the best."""
 NEAR = 1.1
 """Layouts are improved that take at most so many times as long as the best."""
 LINES = (12_000, 40_000)
@@ -222,11 +220,6 @@ class Subset:
         """What a plan is made of."""
         pairs = zip(self.loose.nodes, picks, strict=True)
         return Piece(self.device, self.size, tuple(c.states.at(pick) for c, pick in pairs))
-
-    def least_s(self, picks: Layout) -> float:
-        """What the chain says that a layout takes at least: a line over the weight, at its ends."""
-        ends = (0.0, MOST_WEIGHT) if self.loose.overlap else (0.0,)
-        return max(self.loose.seconds(picks, weight) for weight in ends)
 
     def candidates(self) -> Iterator[Layout]:
         """Likely layouts, each once; all of them where they are few."""
@@ -362,10 +355,6 @@ class LayoutSearch:
 
     def _seconds(self, picks: Picks, *subsets: Subset, shares: Shares | None = None) -> float:
         kinds = range(len(self.judge.array.group.kinds))
-        if not self.judge.execution.strict_memory:
-            least_s = max(one.least_s(picks[one.kind]) for one in subsets)
-            if least_s > SURE * self.judge.best_s:
-                return math.inf
         mine = {one.kind: one.piece(picks[one.kind]) for one in subsets}
         weights = shares or tuple(float(kind in mine) for kind in kinds)
         pieces = tuple(mine.get(kind) for kind in kinds)
