@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 
-from hardware import Array, Device
+from hardware import Array
 from planners import TIME, Objective, Plan
 from planners.errors import check_batch
 from simulator.cost.memory import capacity_bytes
@@ -23,9 +22,7 @@ from simulator.search.candidates import (
 )
 from simulator.search.judge import Judge
 from simulator.search.layout_search import LayoutSearch, with_layouts_and_shares
-from simulator.search.layouts import first_cores
 from simulator.search.shares import best_share, with_better_shares, with_other_buckets
-from simulator.search.tables import Tables
 from workloads import Network
 
 NAME = "search"
@@ -113,22 +110,7 @@ def _subsets(judge: Judge, batch: int, objective: Objective) -> None:
     """The planners' plans for subsets whose work alone does not take longer than the best."""
     network, array = judge.network, judge.array
     for device, size in powers_of_two(array):
-        if _least_s(judge, batch, device, size) < judge.best_s:
+        part = alone(array, device, size)
+        if part and work_bound_s(network, part, batch, judge.execution) < judge.best_s:
             for plan in on_subset(network, array, batch, objective, device, size):
                 judge.seconds(plan)
-
-
-def _least_s(judge: Judge, batch: int, device: Device, size: int) -> float:
-    """What no plan that halves so many leaves evenly undercuts."""
-    network, execution = judge.network, judge.execution
-    part = alone(judge.array, device, size)
-    if part is None:
-        return math.inf
-    least_s = work_bound_s(network, part, batch, execution)
-    cores = first_cores(judge.array, device, size)
-    replicated = execution.update in ("", "replicated")
-    if execution.model == "published" or cores is None or not replicated:
-        return least_s
-    if least_s >= judge.best_s:  # enough: what products take at least is a longer way to find
-        return least_s
-    return Tables(network, batch, cores, execution).products_s
