@@ -132,9 +132,8 @@ def _how(option: Option) -> dict[str, Any]:
         "spec": {"action": _Change},
         "attention": {**many, "dest": "transform", "type": "attention={}".format},
         "files": {"nargs": "+"},
-        "choice": {"choices": option.choices},
     }
-    return {"default": option.value} | kinds.get(option.kind, {})
+    return {"default": option.value} | kinds.get(option.kind, {"choices": option.choices})
 
 
 def add(parser: Parser, *wanted: str | Option, hide: Iterable[str] = ()) -> None:

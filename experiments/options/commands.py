@@ -9,13 +9,14 @@ COMMANDS = (
         "fit.axes",
         "A1,A2",
         "what to vary: tp, sp, pp, vp, cp, ep, micro-batch, recompute, zero, schedule, layers",
-        default="all of them; dp is what is left",
+        "all of them; dp is what is left",
     ),
     option(
         "fit.best",
         "N|all",
         "combinations that the engine simulates, of those that the first pass ranks best",
-        default="20",
+        "20",
+        kind="text",
     ),
     option("fit.at_most", "LIMITS", "limits of a combination: memory=0.94 (share), time=2s"),
     option("fit.tokens_per_step", "N", "tokens of a step, in place of --batch", kind="int"),
@@ -24,7 +25,6 @@ COMMANDS = (
         "time|tokens|cost|energy",
         "what to rank by: step time, tokens/s per device, dollars or joules per token",
         value="time",
-        kind="choice",
     ),
     switch(
         "sweep.estimate",
@@ -44,34 +44,28 @@ COMMANDS = (
         "simulate.repeats",
         "N",
         "simulated months with mtbf, steps with spread",
+        "10 months, 50 steps",
         kind="int",
-        default="10 months, 50 steps",
     ),
-    option("simulate.seed", "S", "seed of all random draws", kind="int", default="0"),
+    option("simulate.seed", "S", "seed of all random draws", "0", kind="int"),
     option("goodput.mtbf", "TIME", "mean time between failures of a device, as 50000h"),
     option("goodput.storage_bandwidth", "B", 'bandwidth of the storage, as "2 TB/s"'),
     option(
         "goodput.checkpoint",
         "asynchronous|blocking",
         "whether the run goes on while a checkpoint is written",
-        default="blocking",
-        kind="choice",
+        "blocking",
     ),
-    option("goodput.checkpoint_every", "TIME", "time between checkpoints", default="the best"),
+    option("goodput.checkpoint_every", "TIME", "time between checkpoints", "the best"),
     option(
         "goodput.copy_bandwidth",
         "B",
         "of a device to its host, which an asynchronous checkpoint waits for",
-        default="25 GB/s",
+        "25 GB/s",
     ),
-    option(
-        "goodput.restart_time",
-        "TIME",
-        "from a failure until the checkpoint is read",
-        default="10 min",
-    ),
-    option("goodput.spares", "N", "devices beside the run", kind="int", default="always enough"),
-    option("goodput.repair_time", "TIME", "until a failed device is a spare", default="1 d"),
+    option("goodput.restart_time", "TIME", "from a failure until the checkpoint is read", "10 min"),
+    option("goodput.spares", "N", "devices beside the run", "always enough", kind="int"),
+    option("goodput.repair_time", "TIME", "until a failed device is a spare", "1 d"),
     shown(
         "vary",
         "KEY=VALUES",
@@ -85,7 +79,7 @@ COMMANDS = (
         "timeline.devices",
         "D1,D2",
         "draw only these boards or cores, as the picture names them: board0,core3 or 0-7",
-        default="one of each identical group",
+        "one of each identical group",
     ),
     shown(
         "collective.bytes",
@@ -100,22 +94,19 @@ COMMANDS = (
         "speedup.baselines",
         "compare with two more forms of data parallelism, best_share and best_subset",
     ),
-    shown("design.area", "MM2", "largest area of a chip", unit="mm2", default="the base design's"),
-    shown(
-        "design.power", "W", "largest power of a chip", unit="watts", default="the base design's"
-    ),
+    shown("design.area", "MM2", "largest area of a chip", "the base design's", unit="mm2"),
+    shown("design.power", "W", "largest power of a chip", "the base design's", unit="watts"),
     option("design.planner", "P", "planner on several cores", value="data_parallel"),
     shown(
         "design.objective",
         "throughput|throughput-per-watt|throughput-per-mm2",
         "what to maximize",
         value="throughput",
-        kind="choice",
     ),
     shown("design.space", "FILE", "designs to search: wham, small or a .toml file", value="wham"),
     option("design.top", "K", "designs that each search keeps", value="3"),
     switch("design.each", "design for each network by itself"),
-    option("design.search", "wham|random|exhaustive", "search method", value="wham", kind="choice"),
+    option("design.search", "wham|random|exhaustive", "search method", value="wham"),
     option("design.budget", "N", "designs that each search may evaluate"),
     option("design.seed", "N", "seed of the random search", value="0"),
     switch("design.baselines", "run random and exhaustive search with the same budget too"),
@@ -134,7 +125,6 @@ COMMANDS = (
         "average|everybody",
         "end of the run: N x K iterations together, or K by every worker",
         value="average",
-        kind="choice",
     ),
     option("train.seed", "S", "seed of all random draws", kind="int", value=0),
     shown(
@@ -142,7 +132,7 @@ COMMANDS = (
         "WHAT",
         "slow workers: worker:0:5, random:0.1:6, normal:0.02, lognormal:0.3, exponential:0.5, "
         "link:NAME:10, die:3:0.5, join:3:0.5, none, or a file; several multiply",
-        default="none",
+        "none",
         kind="many",
     ),
     option(
@@ -150,13 +140,11 @@ COMMANDS = (
         "G",
         "communication graph: ring, ring-based, double-ring, torus, exponential, complete, or a "
         "file of edges",
-        default="the method's",
+        "the method's",
     ),
     option("train.learn", "PROBLEM", "train a real model: logistic, two-layer, quadratic"),
     option("train.loss", "L", "report when the loss was L, with train.learn", kind="float"),
-    option(
-        "train.rate", "R", "learning rate, with train.learn", default="the problem's", kind="float"
-    ),
+    option("train.rate", "R", "learning rate, with train.learn", "the problem's", kind="float"),
     option("train.report", "FILE", "write an HTML page (.html)"),
     option("train.trace", "FILE", "write a trace for ui.perfetto.dev (.json, .json.gz)"),
     option(
@@ -179,18 +167,16 @@ COMMANDS = (
         "report.timeline",
         "NETWORK",
         "network whose plan and step are drawn",
-        default="resnet18's plan, vgg11's step",
+        "resnet18's plan, vgg11's step",
     ),
-    option("report.title", "TEXT", "title of the page", default="what is compared"),
+    option("report.title", "TEXT", "title of the page", "what is compared"),
     shown("reproduce.figures", "F1,F2", "figures to reproduce, or all", value="all"),
-    option(
-        "reproduce.plot_format", "png|svg|pdf", "format of the pictures", value="png", kind="choice"
-    ),
+    option("reproduce.plot_format", "png|svg|pdf", "format of the pictures", value="png"),
     option(
         "validate.table",
         "FILE",
         "measured steps to predict in place of the built-in table (.csv, columns: docs/results.md)",
-        default="the built-in table",
+        "the built-in table",
     ),
     shown(
         "validate.rows",
@@ -198,10 +184,7 @@ COMMANDS = (
         "measured steps of transformers to predict (.csv, columns: docs/reference/specs.md)",
     ),
     option(
-        "validate.calibration",
-        "FILE",
-        "rows that constants are fitted to",
-        default="the built-in rows",
+        "validate.calibration", "FILE", "rows that constants are fitted to", "the built-in rows"
     ),
     option(
         "validate.per_source",
@@ -224,8 +207,7 @@ PIPEDREAM = (
         "pipedream.cost_model",
         "paper|repo",
         "pipedream: the paper's formulas, or the released program's",
-        default="paper",
-        kind="choice",
+        "paper",
     ),
     shown(
         "pipedream.hierarchy",
@@ -236,21 +218,15 @@ PIPEDREAM = (
         "pipedream.activation_ratio",
         "R",
         "pipedream: factor by which activations between stages are smaller",
-        default="1",
+        "1",
         kind="float",
     ),
     switch("pipedream.straight", "pipedream: no replicas"),
     switch("pipedream.fewer", "pipedream: devices may stay idle"),
     shown("pipedream.devices", "N", "max-load, phaze: number of devices", kind="int"),
-    option("pipedream.cpus", "N", "max-load: number of CPUs", default="the file's", kind="int"),
+    option("pipedream.cpus", "N", "max-load: number of CPUs", "the file's", kind="int"),
     option(
         "pipedream.bandwidth", "B", 'phaze: bandwidth of every link, as "10 GB/s"', unit="bytes/s"
     ),
-    option(
-        "pipedream.memory",
-        "BYTES",
-        "memory of a device",
-        unit="bytes",
-        default="max-load: the file's",
-    ),
+    option("pipedream.memory", "BYTES", "memory of a device", "max-load: the file's", unit="bytes"),
 )

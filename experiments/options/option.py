@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Option:
     """A flag and a key, what they take, and what they mean."""
 
@@ -17,9 +18,10 @@ class Option:
     default: str = ""
     """The default as people read it; "" where ``value`` says it."""
     unit: str = ""
-    kind: str = "text"
-    """How a value is read: text, choice, int, float, switch, yes (a switch that says "yes"), many
-    (may be given several times), spec (a key of the array's spec), attention, files."""
+    kind: str = ""
+    """How a value is read: text, int, float, switch, yes (a switch that says "yes"), many (may be
+    given several times), spec (a key of the array's spec), attention, files; "" is one of
+    ``values`` where these are several, else text."""
     value: Any = None
     """The parser's default."""
     flag: str = ""
@@ -57,19 +59,15 @@ class Option:
     @property
     def choices(self) -> tuple[str, ...] | None:
         """The values there are, where these are few."""
-        return tuple(self.values.split("|")) if self.kind == "choice" else None
+        return tuple(self.values.split("|")) if "|" in self.values and not self.kind else None
 
 
-def option(key: str, values: str, about: str, **more: Any) -> Option:
-    """An option that no ``--help`` lists."""
-    return Option(key=key, values=values, about=about, **more)
-
-
-def shown(key: str, values: str, about: str, **more: Any) -> Option:
-    """An option that ``--help`` lists."""
-    return Option(key=key, values=values, about=about, shown=True, **more)
+option = Option
+"""One that no ``--help`` lists."""
+shown = partial(Option, shown=True)
+"""One that ``--help`` lists."""
 
 
 def switch(key: str, about: str, default: str = "no") -> Option:
     """A flag without a value, off unless given; no ``--help`` lists it."""
-    return option(key, "", about, default=default, kind="switch", value=False)
+    return Option(key, "", about, default, kind="switch", value=False)
