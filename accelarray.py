@@ -31,6 +31,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -38,109 +39,91 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from experiments.collective import CollectiveResult, collective
-    from experiments.explain.traced import TraceDifferenceResult
-    from experiments.face.designing import DesignResult, design
-    from experiments.face.fitting import FitResult, fit
+    from experiments.collective import CollectiveResult as CollectiveResult
+    from experiments.collective import collective as collective
+    from experiments.explain.traced import TraceDifferenceResult as TraceDifferenceResult
+    from experiments.face.designing import DesignResult as DesignResult
+    from experiments.face.designing import design as design
+    from experiments.face.fitting import FitResult as FitResult
+    from experiments.face.fitting import fit as fit
     from experiments.face.forms import ArrayLike, Changes, NetworkLike
-    from experiments.face.measured import (
-        CalibrationResult,
-        ValidationResult,
-        calibrate,
-        validate,
-    )
-    from experiments.face.papers import PaperResult, reproduce
-    from experiments.face.steps import difference, explain, plan, simulate
-    from experiments.face.studies import ReportResult, compare, report, scale, speedup, sweep
-    from experiments.face.training import TrainResult, train
-    from experiments.files.read import LogResult, ReadResult, read
-    from experiments.notices import AccelarrayWarning
-    from experiments.output import UsageError
-    from experiments.results.catalog import Names
-    from experiments.results.difference import DifferenceResult
-    from experiments.results.explanation import ExplanationResult
-    from experiments.results.planned import PlanResult
-    from experiments.results.speedups import ComparisonResult, ScalingResult
-    from experiments.results.step import StepResult
-    from experiments.results.sweeps import SweepResult
-    from experiments.wires import WiresResult
-    from hardware import Array, SpecError
-    from planners import Plan, PlanError, Planner
-    from simulator import (
-        CollectiveError,
-        Execution,
-        OutOfMemoryError,
-        SimulationError,
-        Timeline,
-    )
-    from workloads import Builder, Network, NetworkError
+    from experiments.face.measured import CalibrationResult as CalibrationResult
+    from experiments.face.measured import ValidationResult as ValidationResult
+    from experiments.face.measured import calibrate as calibrate
+    from experiments.face.measured import validate as validate
+    from experiments.face.papers import PaperResult as PaperResult
+    from experiments.face.papers import reproduce as reproduce
+    from experiments.face.steps import difference as difference
+    from experiments.face.steps import explain as explain
+    from experiments.face.steps import plan as plan
+    from experiments.face.steps import simulate as simulate
+    from experiments.face.studies import ReportResult as ReportResult
+    from experiments.face.studies import compare as compare
+    from experiments.face.studies import report as report
+    from experiments.face.studies import scale as scale
+    from experiments.face.studies import speedup as speedup
+    from experiments.face.studies import sweep as sweep
+    from experiments.face.training import TrainResult as TrainResult
+    from experiments.face.training import train as train
+    from experiments.files.read import LogResult as LogResult
+    from experiments.files.read import ReadResult as ReadResult
+    from experiments.files.read import read as read
+    from experiments.notices import AccelarrayWarning as AccelarrayWarning
+    from experiments.output import UsageError as UsageError
+    from experiments.results.catalog import Names as Names
+    from experiments.results.difference import DifferenceResult as DifferenceResult
+    from experiments.results.explanation import ExplanationResult as ExplanationResult
+    from experiments.results.planned import PlanResult as PlanResult
+    from experiments.results.speedups import ComparisonResult as ComparisonResult
+    from experiments.results.speedups import ScalingResult as ScalingResult
+    from experiments.results.step import StepResult as StepResult
+    from experiments.results.sweeps import SweepResult as SweepResult
+    from experiments.wires import WiresResult as WiresResult
+    from hardware import Array as Array
+    from hardware import SpecError as SpecError
+    from planners import Plan as Plan
+    from planners import PlanError as PlanError
+    from planners import Planner as Planner
+    from simulator import CollectiveError as CollectiveError
+    from simulator import Execution as Execution
+    from simulator import OutOfMemoryError as OutOfMemoryError
+    from simulator import SimulationError as SimulationError
+    from simulator import Timeline as Timeline
+    from workloads import Builder as Builder
+    from workloads import Network as Network
+    from workloads import NetworkError as NetworkError
 
     __version__: str
 
-__all__ = [
-    "AccelarrayWarning",
-    "Array",
-    "Builder",
-    "CalibrationResult",
-    "CollectiveError",
-    "CollectiveResult",
-    "ComparisonResult",
-    "DesignResult",
-    "DifferenceResult",
-    "Execution",
-    "ExplanationResult",
-    "FitResult",
-    "LogResult",
-    "Names",
-    "Network",
-    "NetworkError",
-    "OutOfMemoryError",
-    "PaperResult",
-    "Plan",
-    "PlanError",
-    "PlanResult",
-    "Planner",
-    "ReadResult",
-    "ReportResult",
-    "ScalingResult",
-    "SimulationError",
-    "SpecError",
-    "StepResult",
-    "SweepResult",
-    "Timeline",
-    "TraceDifferenceResult",
-    "TrainResult",
-    "UsageError",
-    "ValidationResult",
-    "WiresResult",
-    "__version__",
-    "array",
-    "arrays",
-    "calibrate",
-    "collective",
-    "compare",
-    "design",
-    "devices",
-    "difference",
-    "explain",
-    "fit",
-    "methods",
-    "network",
-    "networks",
-    "plan",
-    "planners",
-    "read",
-    "report",
-    "reproduce",
-    "scale",
-    "simulate",
-    "speedup",
-    "stacks",
-    "sweep",
-    "train",
-    "validate",
-]
-
+HOMES = {
+    "accelarray": "array arrays devices methods network networks planners stacks",
+    "experiments.collective": "CollectiveResult collective",
+    "experiments.face.designing": "DesignResult design",
+    "experiments.explain.traced": "TraceDifferenceResult",
+    "experiments.files.read": "LogResult ReadResult read",
+    "experiments.face.fitting": "FitResult fit",
+    "experiments.face.measured": "CalibrationResult ValidationResult calibrate validate",
+    "experiments.face.papers": "PaperResult reproduce",
+    "experiments.face.steps": "difference explain plan simulate",
+    "experiments.face.studies": "ReportResult compare report scale speedup sweep",
+    "experiments.face.training": "TrainResult train",
+    "experiments.results.catalog": "Names",
+    "experiments.results.speedups": "ComparisonResult ScalingResult",
+    "experiments.results.difference": "DifferenceResult",
+    "experiments.results.explanation": "ExplanationResult",
+    "experiments.notices": "AccelarrayWarning",
+    "experiments.results.planned": "PlanResult",
+    "experiments.results.step": "StepResult",
+    "experiments.results.sweeps": "SweepResult",
+    "experiments.output": "UsageError",
+    "experiments.version": "__version__",
+    "experiments.wires": "WiresResult",
+    "hardware": "Array SpecError",
+    "planners": "Plan PlanError Planner",
+    "simulator": "CollectiveError Execution OutOfMemoryError SimulationError Timeline",
+    "workloads": "Builder Network NetworkError",
+}
+"""Modules, and the names that are taken from them: all there are, each when it is asked for."""
 PACKAGES = ("experiments", "hardware", "planners", "simulator", "workloads")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -278,12 +261,15 @@ def _names(kind: str) -> Names:
 
 
 if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
+    _HOME = {name: home for home, names in HOMES.items() for name in names.split()}
+    __all__ = sorted(_HOME)
 
     def __getattr__(name: str) -> Any:
         """Names that come from elsewhere, when they are first asked for."""
-        from experiments.face.exports import found
-
-        globals()[name] = value = found(name)
+        if name not in _HOME:
+            raise AttributeError(f"module 'accelarray' has no attribute {name!r}")
+        value = getattr(import_module(_HOME[name]), name.strip("_"))
+        globals()[name] = value = value() if name == "__version__" else value
         return value
 
     def __dir__() -> list[str]:

@@ -29,7 +29,7 @@ def page() -> str:
         parts.append(f"\n## {title}\n")
         parts.extend(
             _entry(name, found)
-            for name in sorted(accelarray.__all__)
+            for name in dir(accelarray)
             if wanted(found := getattr(accelarray, name))
         )
     return "".join(parts)

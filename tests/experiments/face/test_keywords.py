@@ -17,7 +17,7 @@ from experiments.studies.options import MODEL_OPTIONS
 
 FUNCTIONS = [
     name
-    for name in accelarray.__all__
+    for name in dir(accelarray)
     if name.islower() and inspect.isfunction(getattr(accelarray, name))
 ]
 OUTPUT = {"help", "format", "output", "plot", "study", "config", "set_keys"}
