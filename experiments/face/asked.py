@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import parse_metrics
 from hardware import Array
 from planners import Objective, Planner
-from simulator import Execution, usual
+from simulator import usual
 from workloads import Network
 
 if TYPE_CHECKING:
@@ -61,21 +61,8 @@ class Conditions:
     changes: tuple[str, ...]
     array: Array
     batch: int
-    objective: str
-    communication: str
-    execution: Execution
+    options: Common
     as_usual: bool
-    folded: bool = True
-
-    @property
-    def options(self) -> Common:
-        """What they have in common beside array and batch, by name."""
-        return Common(
-            objective=self.objective,
-            communication=self.communication,
-            execution=self.execution,
-            folded=self.folded,
-        )
 
     def case(self, network: Network, planner: str | Planner) -> Case:
         """A step under these conditions."""
@@ -107,6 +94,8 @@ def conditions(
     execution: object,
     changes: Changes,
     options: Options,
+    *,
+    folded: bool,
 ) -> Conditions:
     """Resolve what is not network or planner; None is what plans were made for, else the usual.
 
@@ -125,7 +114,8 @@ def conditions(
     model = execution_of(execution, options, resolved)
     check_axes(planners, [name for name, value in options.items() if value is not None])
     as_usual = execution is None and model == usual(resolved)
-    return Conditions(given, tuple(texts), resolved, size, aim, str(table), model, as_usual)
+    common = Common(objective=aim, communication=table, execution=model, folded=folded)
+    return Conditions(given, tuple(texts), resolved, size, common, as_usual)
 
 
 def cases_of(
@@ -141,9 +131,10 @@ def cases_of(
 ) -> list[Case]:
     """A step under each planner; raises what its parts raise, UsageError for one too large."""
     chosen = [planner_of(planner, options) for planner in planners]
-    asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
+    texts = changed(changes, options)
+    asked = conditions(chosen, array, batch, execution, texts, options, folded=folded)
     resolved = network_of(network, transforms_of(options), asked.array)
-    cases = [replace(asked, folded=folded).case(resolved, planner) for planner in chosen]
+    cases = [asked.case(resolved, planner) for planner in chosen]
     check_memory(cases, options.get("max_memory"))
     return cases
 
@@ -158,14 +149,6 @@ class Study:
     metrics: tuple[str, ...]
     options: StudyOptions
 
-    def going(self, total: int) -> AbstractContextManager[Running]:
-        """Where cases run and are kept (``running``)."""
-        return running(self.options, total)
-
-
-Running = tuple[Runner, Progress, list[str]]
-"""Who runs cases, who hears of those that are finished, and what was said before."""
-
 
 def opened(store: StoreLike | None) -> AbstractContextManager[Store | None]:
     """A store that was given as a path, open meanwhile; or one that is open."""
@@ -175,12 +158,11 @@ def opened(store: StoreLike | None) -> AbstractContextManager[Store | None]:
 
 
 @contextmanager
-def running(options: RunOptions, total: int | None) -> Iterator[Running]:
-    """Where cases run and are kept: ``store``, ``jobs``, ``cluster`` and ``progress``.
+def running(options: RunOptions, total: int | None) -> Iterator[tuple[Runner, Progress, list[str]]]:
+    """Where cases run and are kept, who hears of finished ones, and what was said before.
 
-    A store that was given as a path is open meanwhile; without a function
-    for it, progress is a bar where stderr is a terminal. What is said before the work
-    is a warning, and is in the list.
+    A store that was given as a path is open meanwhile; without a function for it, progress is a
+    bar where stderr is a terminal. What is said before the work is a warning too.
     """
     told: list[str] = []
 
@@ -209,8 +191,9 @@ def study_of(
 ) -> Study:
     """Many steps, of planners ``first`` too; raises what their parts raise."""
     chosen = list(dict.fromkeys([*first, *planners_of(planners, options)]))
-    asked = conditions(chosen, array, batch, execution, changed(changes, options), options)
+    texts = changed(changes, options)
+    asked = conditions(chosen, array, batch, execution, texts, options, folded=folded)
     metrics = options.get("metrics", "time")
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
     found = networks_of(networks, transforms_of(options), asked.array)
-    return Study(tuple(found), tuple(chosen), replace(asked, folded=folded), shown, options)
+    return Study(tuple(found), tuple(chosen), asked, shown, options)

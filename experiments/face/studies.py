@@ -122,7 +122,7 @@ def report(
         drawn=wanted or _among(asked.networks, DRAWN),
         drawn_planner=PLANNER if PLANNER in asked.planners else asked.planners[-1],
         batch=asked.conditions.batch,
-        execution=asked.conditions.execution,
+        execution=asked.conditions.options["execution"],
         metrics=asked.metrics,
         command=command,
         title=title or "",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from experiments.face.asked import Study
+from experiments.face.asked import Study, running
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, table_of
 from experiments.pictures.plots import plot_levels, plot_speedups
@@ -222,7 +222,8 @@ def compared(study: Study) -> ComparisonResult:
     """
     asked, names = study.conditions, named(study.planners)
     check_metrics(study.metrics, asked.array)
-    with study.going(len(study.networks) * len(names)) as (runner, progress, told):
+    total = len(study.networks) * len(names)
+    with running(study.options, total) as (runner, progress, told):
         args = (asked.array, study.networks, study.planners, asked.batch, progress)
         result = compare(*args, **asked.options, metrics=study.metrics, runner=runner)
     for fault in result.overflows:
@@ -241,7 +242,7 @@ def scaled(study: Study, levels: str | Iterable[int]) -> ScalingResult:
     check_metrics(study.metrics, asked.array)
     wanted = parse_levels(levels if isinstance(levels, str) else ",".join(map(str, levels)))
     total = len(wanted) * len(study.networks) * len(study.planners)
-    with study.going(total) as (runner, progress, told):
+    with running(study.options, total) as (runner, progress, told):
         args = (asked.array, wanted, study.networks, study.planners, asked.batch, progress)
         done, complete = sweep_levels(*args, **asked.options, metrics=study.metrics, runner=runner)
     for fault in (fault for level in done for fault in level.result.overflows):

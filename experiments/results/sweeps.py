@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
-from experiments.face.asked import Study
+from experiments.face.asked import Study, running
 from experiments.face.forms import Vary
 from experiments.face.inputs import option_text
 from experiments.notices import REMEDY, tell
@@ -104,9 +104,9 @@ def grid_of(study: Study, varied: Vary) -> Grid:
         axes,
         asked.changes,
         asked.batch,
-        asked.objective,
-        asked.communication,
-        None if asked.as_usual else asked.execution,
+        asked.options["objective"],
+        asked.options["communication"],
+        None if asked.as_usual else asked.options["execution"],
     )
 
 
@@ -115,7 +115,7 @@ def swept(study: Study, grid: Grid, *, estimate: bool = False) -> SweepResult:
     cases = [case for point in grid.points() for case in grid.cases(point)]
     for case in cases:
         check_metrics(study.metrics, case.array)
-    with study.going(len(cases)) as (runner, progress, _):
+    with running(study.options, len(cases)) as (runner, progress, _):
         if estimate:  # nothing of it is a simulated step, which a store has
             runner = replace(runner, store=None)
         table = sweep(grid, runner, progress, run_estimated if estimate else None)

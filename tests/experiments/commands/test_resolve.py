@@ -7,6 +7,7 @@ import pytest
 
 from experiments.cli import parser
 from experiments.commands.resolve import case_of, cases_of, study_of
+from experiments.face.asked import running
 from experiments.face.inputs import names, network_of
 from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
@@ -108,12 +109,12 @@ def test_options_of_the_other_model(option: str) -> None:
 @pytest.mark.parametrize("command", RUNNERS)
 def test_where_cases_run_is_said_alike_by_every_command(command: str) -> None:
     args = parsed(f"{command} --jobs 3 --cluster tcp://h:1")
-    with study_of(args).going(1) as (runner, _, _):
+    with running(study_of(args).options, 1) as (runner, _, _):
         assert (runner.store, runner.jobs, runner.cluster) == (None, 3, "tcp://h:1")
-    with study_of(parsed(command)).going(1) as (runner, _, _):
+    with running(study_of(parsed(command)).options, 1) as (runner, _, _):
         assert (runner.store, runner.jobs, runner.cluster) == (None, None, None)
     with pytest.raises(UsageError, match="--jobs 0: must be at least 1"):
-        study_of(parsed(f"{command} --jobs 0")).going(1).__enter__()
+        running(study_of(parsed(f"{command} --jobs 0")).options, 1).__enter__()
 
 
 def test_every_command_describes_it_in_the_same_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +136,7 @@ def test_a_store_is_open_while_it_is_used(
     file = tmp_path_factory.mktemp("store") / "s.db"
     args = parsed(command)
     args.store = str(file)
-    with study_of(args).going(1) as (runner, _, _):
+    with running(study_of(args).options, 1) as (runner, _, _):
         assert runner.store is not None
         runner.store.put("k", {}, {"iteration_s": 1.0})
     with pytest.raises(StoreError, match="closed"):
