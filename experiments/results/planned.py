@@ -62,7 +62,8 @@ class PlanResult(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """Each layer at each level of each distinct group; shares of the first half."""
-        return list(_rows(self.plan, self.array))
+        every = _rows(self.plan, self.array)
+        return [{k: v for k, v in row.items() if k != "cost" and v is not None} for row in every]
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each level of each distinct group, and layer; of a pipeline also each stage.
@@ -73,16 +74,13 @@ class PlanResult(Result):
         """
         import pandas
 
-        if self.plan.pipeline is None:
-            return pandas.DataFrame(_cuts(self.plan, self.array), columns=list(CUTS))
-        pipeline = self.plan.pipeline
         rows = [
-            (k, *row)
-            for k, stage in enumerate(pipeline.stages)
-            for place in [pipeline.places[stage.place]]
-            for row in _cuts(stage.plan, self.array.part(*place.replica(0)))
+            row | {"update": row["update"] or str(Update.REPLICATED)}
+            for row in _rows(self.plan, self.array)
+            if not row.get("replica")
         ]
-        return pandas.DataFrame(rows, columns=["stage", *CUTS])
+        stage = ["stage"] * (self.plan.pipeline is not None)
+        return pandas.DataFrame(rows, columns=[*stage, *CUTS])
 
     def plot(self) -> Figure:
         """A map of layers by levels; raises UsageError where nothing is split."""
@@ -90,16 +88,6 @@ class PlanResult(Result):
 
 
 CUTS = ("group", "level", "layer", "type", "share", "cost", "update")
-
-
-def _cuts(plan: Plan, array: Array) -> Iterator[tuple[Any, ...]]:
-    """Of each layer at each level of each distinct group what ``CUTS`` are called."""
-    updates = tuple(map(str, plan.updates)) or (str(Update.REPLICATED),) * len(plan.nodes)
-    for group, first, chain in stretches(plan.root, plan.group(array), 0):
-        for i, split in enumerate(chain):
-            for layer, cut, update in zip(plan.nodes, split.partitions, updates, strict=True):
-                where = describe(group, chain), first + i, layer
-                yield *where, str(cut.type), cut.share, split.cost, update
 
 
 def planned(case: Case) -> PlanResult:
@@ -191,7 +179,8 @@ def _rows(plan: Plan, array: Array) -> Iterator[dict[str, Any]]:
                     "layer": name,
                     "type": str(part.type),
                     "share": part.share,
-                    **({"update": str(plan.updates[v])} if plan.updates else {}),
+                    "cost": split.cost,
+                    "update": str(plan.updates[v]) if plan.updates else None,
                 }
 
 
