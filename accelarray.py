@@ -131,8 +131,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class _Own:
     """Finds accelarray's packages beside this file, whatever else has their names."""
 
-    def __init__(self) -> None:
-        self.folder = HERE
+    folder = HERE
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

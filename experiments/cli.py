@@ -8,16 +8,16 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 
-from experiments.commands.arguments import Parser, parsed
+from experiments.commands.arguments import Parser, nearest, parsed
 from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
 from experiments.hints import with_near_option
 from experiments.notices import warnings_on_stderr
 from experiments.options import GROUPS, OWN
+from experiments.output import UsageError
 from experiments.results.formats import settle
 
 DAILY = {
@@ -162,11 +162,7 @@ def commands_with(flag: str) -> list[str]:
 
 def unknown_command(word: str, known: Mapping[str, object], group: str = "") -> Exception:
     """What to say of a word that is no command."""
-    from experiments.output import UsageError
-
-    near = get_close_matches(word, known, n=1)
-    said = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
-    return UsageError(f"unknown command {f'{group}{word}'!r}; {said}")
+    return UsageError(f"unknown command {f'{group}{word}'!r}; {nearest(word, list(known))}")
 
 
 class _Version(argparse.Action):
@@ -225,7 +221,6 @@ def _interrupted() -> int:
 
 
 def _users_fault(error: Exception) -> bool:
-    from experiments.output import UsageError
     from hardware import SpecError
     from planners import PlanError
     from simulator import CollectiveError, SimulationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import median
@@ -80,6 +80,8 @@ class WiresResult(Result):
     nodes: int
     link: Link
     fits: tuple[Compared, ...]
+    constants: dict[str, Any]
+    """By their keys, as specs have them."""
     settings: Settings
     """Those of the array's topology, with the constants."""
 
@@ -87,17 +89,6 @@ class WiresResult(Result):
         """The level, and on how many collectives."""
         what = f"{self.fits[0].collective} of {self.ranks} ranks"
         return f"Links of level {self.level} of {self.array}, calibrated by {what}"
-
-    @property
-    def constants(self) -> dict[str, Any]:
-        """By their keys, as specs have them."""
-        keys = ("efficiency", "latency", "protocols")
-        at = f"topology.levels.{self.level}"
-        return {
-            f"{at}.{key}": self.settings[f"{at}.{key}"].value
-            for key in keys
-            if f"{at}.{key}" in self.settings
-        }
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray papers calibrate --format json`` prints."""
@@ -179,8 +170,8 @@ def calibrated_wires(
         return [one.alone_ps / PICOSECONDS for one in found]
 
     def changed(link: Link) -> list[str]:
-        found = _changes(settings, at, link)
-        return [f"{key}={json.dumps(value)}" for key, value in found.items()]
+        new = _changes(settings, at, link).items()
+        return [f"{key}={json.dumps(value)}" for key, value in new]
 
     def loss(rows: Sequence[Timed], link: Link) -> float:
         took = zip(seconds(changed(link), rows), rows, strict=True)
@@ -202,9 +193,11 @@ def calibrated_wires(
         )
         for row, was, now in zip(measured.rows, before, seconds(changed(link)), strict=True)
     )
+    new = _changes(settings, at, link)
+    constants = {key: value for key, value in new.items() if not key.endswith(".half_size")}
     return WiresResult(
-        *(measured.path, array, level, measured.ranks, measured.nodes, link, fits),
-        _with(settings, at, link, measured),
+        *(measured.path, array, level, measured.ranks, measured.nodes, link, fits, constants),
+        _with(settings, new, measured),
     )
 
 
@@ -228,10 +221,9 @@ def _changes(settings: Settings, at: str, link: Link) -> dict[str, Any]:
     return new
 
 
-def _with(settings: Settings, at: str, link: Link, measured: Measured) -> Settings:
-    """The topology with a level's constants, each key behind the others of its table."""
+def _with(settings: Settings, new: Mapping[str, Any], measured: Measured) -> Settings:
+    """The topology with new values, each key behind the others of its table."""
     source = f"accelarray papers calibrate: {len(measured.rows)} rows of {measured.path}"
-    new = _changes(settings, at, link)
     changed = {key: Entry(value, measured.path, source) for key, value in new.items()}
     return dict(sorted((settings | changed).items(), key=lambda item: item[0].rpartition(".")[0]))
 

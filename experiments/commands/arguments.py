@@ -77,13 +77,14 @@ class Parser(argparse.ArgumentParser):
             return f"{name} {typed[2]}: must be {must}"
         typed = re.match(r"invalid choice: '(.*)' \(choose", fault, re.DOTALL)
         if typed and action is not None and action.choices is not None:
-            return f"{name} {typed[1]}: {_nearest(typed[1], list(action.choices))}"
+            return f"{name} {typed[1]}: {nearest(typed[1], list(action.choices))}"
         if fault.startswith("expected ") and action is not None:
             return f"{name} needs a value: {_described(action)}"
         return f"{name}: {fault}"
 
 
-def _nearest(word: str, known: Sequence[str]) -> str:
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Which of the known words was meant, or all of them."""
     near = get_close_matches(word, known, n=1) if len(known) > 2 else []
     return f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
 
@@ -260,7 +261,7 @@ class Config:
 
     def _checked(self, key: str, action: argparse.Action, text: str) -> str:
         if action.choices is not None and text not in action.choices:
-            raise self._error(key, f"{text!r}: {_nearest(text, list(action.choices))}")
+            raise self._error(key, f"{text!r}: {nearest(text, list(action.choices))}")
         try:
             if action.type in (int, float):
                 action.type(text)
@@ -374,8 +375,7 @@ def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
 def _config_of(words: Sequence[str]) -> str | None:
     """The file that a command line names, the last one where it names several."""
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    short = ("--confi", "--conf", "--con", "--stud", "--stu")  # which a command's parser takes
-    finder.add_argument("--config", "--study", *short, nargs="?", dest="path")
+    finder.add_argument("--config", "--study", nargs="?", dest="path")
     path: str | None = finder.parse_known_args(words)[0].path
     return path
 

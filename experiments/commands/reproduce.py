@@ -5,27 +5,23 @@ from __future__ import annotations
 import argparse
 
 from experiments.commands.arguments import Parser, add, add_output, changed
-from experiments.face.papers import TITLES
-from experiments.output import deliver
+from experiments.commands.resolve import keywords_of
+from experiments.face.papers import TITLES, reproduce
+from experiments.output import check_writable, deliver
+from experiments.papers.pictures import check_folder
+from experiments.results.result import written
 
 
 def configure_reproduce(parser: Parser) -> None:
     """Add its arguments."""
     parser.add_argument("paper", metavar="PAPER", choices=tuple(TITLES), help=", ".join(TITLES))
     plot = changed("plot", values="FOLDER", about="draw each figure in FOLDER")
-    add(parser, "reproduce.figures", "reproduce.plot_format", plot)
-    add(parser, "store")
+    add(parser, "reproduce.figures", "reproduce.plot_format", plot, "store")
     add_output(parser)
 
 
 def run_reproduce(args: argparse.Namespace) -> int:
     """Make every figure, then deliver."""
-    from experiments.commands.resolve import keywords_of
-    from experiments.face.papers import reproduce
-    from experiments.output import check_writable
-    from experiments.papers.pictures import check_folder
-    from experiments.results.result import written
-
     if args.plot:
         check_folder(args.plot)
     check_writable(args.output)
