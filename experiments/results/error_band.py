@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -128,23 +128,14 @@ class Errors:
         for name, apart in APART.items():
             squares += apart**2 * (self.features[name] != of[name])
         for name, each in DOUBLINGS.items():
-            squares += (each * (self.doublings[name] - math.log2(of[name]))) ** 2
+            squares += (each * (np.log2(self.features[name]) - math.log2(of[name]))) ** 2
         return np.sqrt(squares)
-
-    @cached_property
-    def doublings(self) -> dict[str, Floats]:
-        """The logarithms of what DOUBLINGS counts."""
-        return {name: np.log2(self.features[name]) for name in DOUBLINGS}
 
     def weights(self, of: Features) -> Floats:
         """How much each row counts: by its distance, and no source by the number of its rows."""
         near = np.exp(-0.5 * (self.distances(of) / NEAR) ** 2)
-        return near / np.sqrt(np.maximum(np.bincount(self.which, near)[self.which], 1e-300))
-
-    @cached_property
-    def which(self) -> NDArray[np.intp]:
-        """The number of each row's source."""
-        return np.unique(self.sources, return_inverse=True)[1]
+        _, which = np.unique(self.sources, return_inverse=True)
+        return near / np.sqrt(np.maximum(np.bincount(which, near)[which], 1e-300))
 
     def quantiles(self, of: Features) -> tuple[float, float, float]:
         """The band's low end, middle and high end (logarithms), before it is widened."""
