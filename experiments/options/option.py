@@ -62,12 +62,16 @@ class Option:
         return tuple(self.values.split("|")) if "|" in self.values and not self.kind else None
 
 
-option = Option
-"""One that no ``--help`` lists."""
-shown = partial(Option, shown=True)
-"""One that ``--help`` lists."""
+def option(usage: str, about: str, default: str = "", **more: Any) -> Option:
+    """An option that no ``--help`` lists: its key and what a value looks like, as "batch N"."""
+    key, _, values = usage.partition(" ")
+    return Option(key, values, about, default, **more)
+
+
+shown = partial(option, shown=True)
+"""An option that ``--help`` lists."""
 
 
 def switch(key: str, about: str, default: str = "no") -> Option:
     """A flag without a value, off unless given; no ``--help`` lists it."""
-    return Option(key, "", about, default, kind="switch", value=False)
+    return option(key, about, default, kind="switch", value=False)
