@@ -187,7 +187,7 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     try:
         args = parse(argv)
         args.typed = typed_again(sys.argv[1:] if argv is None else argv)
-        code: int = args.run(args)
+        code: int = args.run(args) or 0
         return code
     except KeyboardInterrupt:
         return _interrupted()

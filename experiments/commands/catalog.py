@@ -45,14 +45,13 @@ def configure_list(parser: Parser) -> None:
     add_output(parser, hide=("config",))
 
 
-def run_list(args: argparse.Namespace) -> int:
+def run_list(args: argparse.Namespace) -> None:
     """Names with one line about each."""
     rows = rows_of(args.kind)
     if args.kind == "options" and args.format == "table":
         deliver(options_text(), args.output)
-        return 0
-    _deliver(args, args.kind, rows, rows, LISTED)
-    return 0
+    else:
+        _deliver(args, args.kind, rows, rows, LISTED)
 
 
 def configure_show(parser: Parser) -> None:
@@ -63,37 +62,34 @@ def configure_show(parser: Parser) -> None:
     parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
 
 
-def run_show(args: argparse.Namespace) -> int:
+def run_show(args: argparse.Namespace) -> None:
     """Find the name among networks, planners and specs, and print it."""
     if args.name == "options":
         args.kind = args.name
-        return run_list(args)
+        run_list(args)
+        return
     known = is_network(args.name)
-    if known or args.name in all_planners():
-        if args.set:
-            raise UsageError(f"--set changes specs; {args.name!r} is not one")
-        if known:
-            network = inputs.network_of(args.name)
-            if args.output and args.output.endswith(".onnx"):
-                _write_onnx(network, args.output)
-                return 0
+    planner = not known and args.name in all_planners()
+    if args.set and (known or planner):
+        raise UsageError(f"--set changes specs; {args.name!r} is not one")
+    if known:
+        network = inputs.network_of(args.name)
+        if args.output and args.output.endswith(".onnx"):
+            _write_onnx(network, args.output)
+        else:
             rows = _layers(network)
             _deliver(args, _about(network), rows, _network(network, rows), LEAST_catalog)
-        else:
-            row = {"name": args.name, "about": (load_planner(args.name).__doc__ or "").strip()}
-            _deliver(args, args.name, [row], row)
-        return 0
-    kind = spec_kind(args.name)
-    if kind is None:
-        raise UsageError(_unknown(args.name))
-
-    if kind == "array":
+    elif planner:
+        row = {"name": args.name, "about": (load_planner(args.name).__doc__ or "").strip()}
+        _deliver(args, args.name, [row], row)
+    elif (kind := spec_kind(args.name)) == "array":
         array = load_array(args.name, args.set)
         _show_spec(args, kind, array, array.settings, {"execution": array.model})
-    else:
+    elif kind is not None:
         load = load_stack if kind == "stack" else load_device
         _show_spec(args, kind, *load(args.name, args.set))
-    return 0
+    else:
+        raise UsageError(_unknown(args.name))
 
 
 def _write_onnx(network: Network, output: str) -> None:
@@ -205,7 +201,7 @@ def configure_results(parser: Parser) -> None:
     add_output(parser, "parquet", hide=("config",))
 
 
-def run_results(args: argparse.Namespace) -> int:
+def run_results(args: argparse.Namespace) -> None:
     """Do what was asked for with an existing store."""
     with Store(args.store, create=False, read_only=args.action != "prune") as store:
         if args.action == "prune":
@@ -214,7 +210,7 @@ def run_results(args: argparse.Namespace) -> int:
                 if known and key not in known:
                     raise UsageError(f"--where {key}: no result has it; {hint(key, known)}")
             deliver(f"{store.prune(**conditions)} results deleted\n", None)
-            return 0
+            return
         rows = store.rows()
     if args.action == "list":
         asked = parse_metrics(args.metrics)
@@ -224,7 +220,7 @@ def run_results(args: argparse.Namespace) -> int:
             raise UsageError("list has no parquet; results export --output FILE.parquet has")
         listed = [{column: row.get(column) for column in columns} for row in rows]
         show(args, Answer(listed, lambda: listed, lambda: _parts(args, columns, rows)))
-        return 0
+        return
     if not (args.output and args.output.lower().endswith(ENDINGS)):
         raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")
     check_outputs(args)
@@ -233,7 +229,6 @@ def run_results(args: argparse.Namespace) -> int:
     flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
     table = pandas.DataFrame(flat)
     show(args, Answer(records(table), lambda: formats.rows_of(table), list, table))
-    return 0
 
 
 def _parts(

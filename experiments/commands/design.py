@@ -28,7 +28,7 @@ def configure_design(parser: Parser) -> None:
     add_output(parser)
 
 
-def run_design(args: argparse.Namespace) -> int:
+def run_design(args: argparse.Namespace) -> None:
     """Search, run the best on the engine, deliver."""
     if args.device and not args.device.endswith(".toml"):
         raise UsageError(f"--device {args.device!r}: the name must end in .toml")
@@ -40,4 +40,3 @@ def run_design(args: argparse.Namespace) -> int:
     show(args, found)
     if args.device:
         found.save(args.device)
-    return 0

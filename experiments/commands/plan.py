@@ -67,10 +67,11 @@ def configure_pipedream(parser: Parser) -> None:
     parser.set_defaults(set=[])
 
 
-def run_plan(args: argparse.Namespace) -> int:
+def run_plan(args: argparse.Namespace) -> None:
     """Plan every network asked for, or a profile, then deliver."""
     if args.profile is not None:
-        return run_pipedream(args)
+        run_pipedream(args)
+        return
     check_no_profile(args)
     if args.plot and len(args.layers or []) > 1:
         raise UsageError("--plot draws one plan; give --layers one file")
@@ -82,16 +83,12 @@ def run_plan(args: argparse.Namespace) -> int:
             working(done, f"planning {case.network.name}")
             plans.append(planned(case))
             done(case.network.name)
-    if len(plans) == 1:
-        show(args, plans[0])
-        return 0
     many = Answer(
         [plan.to_dict() for plan in plans],
         lambda: [row for plan in plans for row in plan.rows()],
         lambda: [part for plan in plans for part in ["", *plan.tables()]][1:],
     )
-    show(args, many)
-    return 0
+    show(args, plans[0] if len(plans) == 1 else many)
 
 
 def _cases(args: argparse.Namespace) -> list[Case]:
@@ -192,7 +189,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"--activation-ratio {ratio}: must be within 1e-6...1e6; 1 is as they are")
 
 
-def run_pipedream(args: argparse.Namespace) -> int:
+def run_pipedream(args: argparse.Namespace) -> None:
     """Plan a profile and deliver; what a plan leaves out goes to stderr where no table says it."""
     _check(args)
     check_outputs(args)
@@ -206,7 +203,6 @@ def run_pipedream(args: argparse.Namespace) -> int:
         for note in notes:
             tell(note)
     show(args, shown)
-    return 0
 
 
 def _memory(args: argparse.Namespace) -> float | None:

@@ -17,8 +17,7 @@ def configure_read(parser: Parser) -> None:
     add(parser, changed("format", values="table|json", value="table", default=""), "output")
 
 
-def run_read(args: argparse.Namespace) -> int:
+def run_read(args: argparse.Namespace) -> None:
     """Read, then print or write."""
     check_writable(args.output)
     deliver(written(read(args.file), args.format), args.output)
-    return 0

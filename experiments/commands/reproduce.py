@@ -20,7 +20,7 @@ def configure_reproduce(parser: Parser) -> None:
     add_output(parser)
 
 
-def run_reproduce(args: argparse.Namespace) -> int:
+def run_reproduce(args: argparse.Namespace) -> None:
     """Make every figure, then deliver."""
     if args.plot:
         check_folder(args.plot)
@@ -29,4 +29,3 @@ def run_reproduce(args: argparse.Namespace) -> int:
     deliver(written(found, args.format), args.output)
     if args.plot:
         found.save(args.plot, f".{args.plot_format}")
-    return 0

@@ -42,12 +42,11 @@ def configure_simulate(parser: Parser) -> None:
     add_output(parser)
 
 
-def run_simulate(args: argparse.Namespace) -> int:
+def run_simulate(args: argparse.Namespace) -> None:
     """Plan, simulate, show."""
     check_outputs(args)
     case, run = case_of(args), run_of(vars(args))
     show(args, stepped(case, metrics_of(args.metrics, case.array), run), args.export)
-    return 0
 
 
 def configure_timeline(parser: Parser) -> None:
@@ -59,7 +58,7 @@ def configure_timeline(parser: Parser) -> None:
     add(parser, output)
 
 
-def run_timeline(args: argparse.Namespace) -> int:
+def run_timeline(args: argparse.Namespace) -> None:
     """Plan, simulate, write the file that ``--output`` names."""
     check_ending(args.output)
     check_writable(args.output)
@@ -72,7 +71,6 @@ def run_timeline(args: argparse.Namespace) -> int:
     for said in step.unread:
         tell(said)
     write(args.output, case, step.plan, step.timeline, shown)
-    return 0
 
 
 def configure_compare(parser: Parser) -> None:
@@ -87,10 +85,11 @@ def configure_compare(parser: Parser) -> None:
     add_output(parser)
 
 
-def run_compare(args: argparse.Namespace) -> int:
+def run_compare(args: argparse.Namespace) -> None:
     """Plan and simulate twice, or once beside a trace, then show."""
     if args.trace is not None:
-        return _run_traced(args)
+        _run_traced(args)
+        return
     chosen = _compared(args)
     if len(chosen) != 2:
         raise UsageError(
@@ -103,10 +102,9 @@ def run_compare(args: argparse.Namespace) -> int:
     metrics = metrics_of(args.metrics, cases[0].array)
     first, second = steps(cases, metrics)
     show(args, differing(first, second, (one, other), metrics))
-    return 0
 
 
-def _run_traced(args: argparse.Namespace) -> int:
+def _run_traced(args: argparse.Namespace) -> None:
     """One step beside a measured one."""
     if args.plot:
         raise UsageError("--plot: there is no picture of a trace beside a step; leave it out")
@@ -121,7 +119,6 @@ def _run_traced(args: argparse.Namespace) -> int:
     check_outputs(args)
     (step,) = steps(cases_of(args, chosen))
     show(args, traced(step, args.trace))
-    return 0
 
 
 def _compared(args: argparse.Namespace) -> dict[str, str | Planner]:
@@ -145,13 +142,12 @@ def configure_explain(parser: Parser) -> None:
     add_output(parser)
 
 
-def run_explain(args: argparse.Namespace) -> int:
+def run_explain(args: argparse.Namespace) -> None:
     """Simulate the step and its variants, then show."""
     check_outputs(args)
     case = case_of(args)
     metrics = metrics_of(args.metrics, case.array)
     show(args, explained(case, array_name(args), args.set, metrics=metrics))
-    return 0
 
 
 def configure_collective(parser: Parser) -> None:
@@ -165,9 +161,8 @@ def configure_collective(parser: Parser) -> None:
     add_output(parser)
 
 
-def run_collective(args: argparse.Namespace) -> int:
+def run_collective(args: argparse.Namespace) -> None:
     """Run the collective over all nodes, deliver."""
     parse_bytes(args.bytes)
     check_outputs(args)
     show(args, collective(**keywords_of(args, collective)))
-    return 0

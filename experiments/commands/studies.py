@@ -88,7 +88,7 @@ def configure_sweep(parser: Parser) -> None:
     add_output(parser, "parquet")
 
 
-def run_sweep(args: argparse.Namespace) -> int:
+def run_sweep(args: argparse.Namespace) -> None:
     """Run what is missing, then show table and picture."""
     study = study_of(args)
     grid = grid_of(study, args.vary)
@@ -102,7 +102,6 @@ def run_sweep(args: argparse.Namespace) -> int:
     show(args, Answer(records(table), found.rows, found.tables, table, found.plot))
     if args.output and (sentences := found.sentences()):
         deliver(text_of(*sentences), None)
-    return 0
 
 
 def configure_fit(parser: Parser) -> None:
@@ -123,11 +122,10 @@ def configure_fit(parser: Parser) -> None:
     add_output(parser)
 
 
-def run_fit(args: argparse.Namespace) -> int:
+def run_fit(args: argparse.Namespace) -> None:
     """Run every combination that may fit, then deliver table and picture."""
     check_outputs(args)
     show(args, fit(array=array_name(args), **keywords_of(args, fit, "array")), args.export)
-    return 0
 
 
 def configure_report(parser: Parser) -> None:
@@ -138,11 +136,10 @@ def configure_report(parser: Parser) -> None:
     add(parser, "config", changed("output", about="the page (.html)", default="", required=True))
 
 
-def run_report(args: argparse.Namespace) -> int:
+def run_report(args: argparse.Namespace) -> None:
     """Collect what the page is about, then make and write it whole."""
     if not args.output.endswith((".html", ".htm")):
         raise UsageError(f"--output {args.output!r}: the name must end in .html")
     check_writable(args.output)
     found = report(command=args.typed, **keywords_of(args, report, "command"))
     found.save(args.output)
-    return 0

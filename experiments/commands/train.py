@@ -42,7 +42,7 @@ ONE = ("trace", "history")
 """Outputs of one method."""
 
 
-def run_train(args: argparse.Namespace) -> int:
+def run_train(args: argparse.Namespace) -> None:
     """Run every method, then deliver table, picture, trace and page."""
     _check(args)
     check_outputs(args, args.trace, args.report, args.history)
@@ -56,7 +56,6 @@ def run_train(args: argparse.Namespace) -> int:
         page = found.page(args.typed)
         with whole_file(args.report) as path:
             path.write_bytes(page.encode("utf-8", "replace"))
-    return 0
 
 
 def _check(args: argparse.Namespace) -> None:

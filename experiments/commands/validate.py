@@ -17,7 +17,7 @@ def configure_validate(parser: Parser) -> None:
     add_output(parser)
 
 
-def run_validate(args: argparse.Namespace) -> int:
+def run_validate(args: argparse.Namespace) -> None:
     """Fit, predict, compare, print."""
     from experiments.commands.resolve import keywords_of
     from experiments.face.measured import tables_of, validate
@@ -29,7 +29,6 @@ def run_validate(args: argparse.Namespace) -> int:
         check_drawable(len(tables_of(args.table)[0]))
     found = validate(**keywords_of(args, validate))
     show(args, replace(found, form=args.format))
-    return 0
 
 
 def configure_calibrate(parser: Parser) -> None:
@@ -45,7 +44,7 @@ def configure_calibrate(parser: Parser) -> None:
     add(parser, changed("format", values="table|json", value="table", default=""))
 
 
-def run_calibrate(args: argparse.Namespace) -> int:
+def run_calibrate(args: argparse.Namespace) -> None:
     """Fit, print, write."""
     from experiments.commands.resolve import keywords_of
     from experiments.face.measured import CalibrationResult, calibrate
@@ -62,4 +61,3 @@ def run_calibrate(args: argparse.Namespace) -> int:
     if not args.output and args.format == "table":
         what = "stack" if isinstance(found, CalibrationResult) else "array"
         deliver(f"--output my-{what}.toml writes it for --{what}.\n", None)
-    return 0
