@@ -19,6 +19,7 @@ from experiments.notices import warnings_on_stderr
 from experiments.options import GROUPS, OWN
 from experiments.output import UsageError
 from experiments.results.formats import settle
+from experiments.version import version
 
 DAILY = {
     "one training step": {
@@ -81,7 +82,7 @@ def _parsers(typed: str | None = None) -> tuple[Parser, dict[str, Parser]]:
         + "\n\nFiles of other tools: accelarray read FILE\nStudies of papers: accelarray papers",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    top.add_argument("--version", action="store_true", help="print the version")
     commands = top.add_subparsers(
         dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS, prog="accelarray"
     )
@@ -141,13 +142,16 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
             raise SystemExit(0)
         if words[0] not in PAPERS:
             raise unknown_command(words[0], PAPERS, "papers ")
+    if words[:1] == ["--version"]:
+        print(f"accelarray {version()}")
+        raise SystemExit(0)
     top, commands = _parsers(words[0] if words else "")
     if (command := commands.get(words[0]) if words else None) is None:
         if words and words[0][:1] != "-":
             raise unknown_command(words[0], COMMANDS)
         if not words:
             top.error("name a command, as accelarray simulate (COMMAND: accelarray --help)")
-        if words[0] not in ("-h", "--help", "--version"):
+        if words[0] not in ("-h", "--help"):
             top.error(f"{words[0]}: name a command first, as accelarray simulate --help")
         return top.parse_args(words)
     args = parsed(top, command, words, commands_with)
@@ -163,16 +167,6 @@ def commands_with(flag: str) -> list[str]:
 def unknown_command(word: str, known: Mapping[str, object], group: str = "") -> Exception:
     """What to say of a word that is no command."""
     return UsageError(f"unknown command {f'{group}{word}'!r}; {nearest(word, list(known))}")
-
-
-class _Version(argparse.Action):
-    """Look the version up when it is asked for: the metadata of packages take a while to load."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from experiments.version import version
-
-        print(f"accelarray {version()}")
-        parser.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from experiments.results.result import Answer
 from experiments.studies import unread
 from experiments.terms import change, duration
 from hardware import Wires, format_quantity, in_bytes, parse_quantity
-from simulator import DEPLOYED, closed_form, moved_bytes, offer, offers, run_alone
+from simulator import DEPLOYED, PICOSECONDS, closed_form, moved_bytes, offer, offers, run_alone
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,23 +134,20 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
         "algorithms": [
             {
                 "algorithm": one.algorithm,
-                "time_s": one.alone_ps / 1e12,
-                **rates(name, nodes, size_bytes, one.alone_ps / 1e12),
+                "time_s": one.alone_ps / PICOSECONDS,
+                **rates(name, nodes, size_bytes, one.alone_ps / PICOSECONDS),
                 "chosen": one.algorithm == found.algorithm,
             }
             for one in every
         ],
         "phases": [
-            {"steps": job.steps, "time_s": job.alone_ps(wires.bandwidth) / 1e12} for job in jobs
+            {"steps": job.steps, "time_s": job.alone_ps(wires.bandwidth) / PICOSECONDS}
+            for job in jobs
         ],
         "bytes_per_link": {
             wires.names[link]: float(carried[link]) for link in carried.nonzero()[0]
         },
     }
-
-
-PICOSECOND = 1e-12
-"""What the engine counts in."""
 
 
 def _every(wires: Wires, name: str, size_bytes: float, found: Offer) -> list[Offer]:
@@ -162,8 +159,9 @@ def _every(wires: Wires, name: str, size_bytes: float, found: Offer) -> list[Off
 
 def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
     phases = len(data["phases"])
+    joins = data["joins"].removesuffix("s") if data["nodes"] == 1 else data["joins"]
     about = {
-        "nodes": f"{data['nodes']:,} {_of(data['joins'], data['nodes'])}, {data['topology']}",
+        "nodes": f"{data['nodes']:,} {joins}, {data['topology']}",
         "size": f"{data['bytes']:,.0f} bytes",
         "algorithm": f"{data['algorithm']}, {phases:,} phase{'s' * (phases != 1)}",
     }
@@ -177,7 +175,7 @@ def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
         differs_s = data["time_s"] - formula_s
         times["closed form"] = (
             f"{duration(formula_s)}; difference {change(differs_s)}"
-            if abs(differs_s) >= PICOSECOND
+            if abs(differs_s) * PICOSECONDS >= 1
             else "the same to the picosecond"
         )
     title = f"{data['collective']}, {data['array']}"
@@ -187,11 +185,6 @@ def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
         said = "auto is what NCCL, the stack's library, does: it does not work tier by tier."
         tables.insert(2, said)
     return [*tables, *data["warnings"]]
-
-
-def _of(nodes: str, many: int) -> str:
-    """Boards or chips, or one of them."""
-    return nodes.removesuffix("s") if many == 1 else nodes
 
 
 def _rate(gb_per_s: float | None) -> str:
@@ -225,7 +218,7 @@ def plot_bandwidth(wires: Wires, name: str, size_bytes: float) -> Figure:
     curves: dict[str, list[tuple[float, float]]] = {}
     for size in SIZES:
         for one in offers(wires, name, size):
-            rate = rates(name, nodes, size, one.alone_ps / 1e12)["busbw_gb_per_s"]
+            rate = rates(name, nodes, size, one.alone_ps / PICOSECONDS)["busbw_gb_per_s"]
             if rate:
                 curves.setdefault(one.algorithm, []).append((size, rate))
     figure, (axes,) = panels(7.0, 4.2)

@@ -18,6 +18,7 @@ AXES = {
     "ep": "ep expert_model_parallel_size expert_parallel_size expert_parallel "
     "parallelism.expert_parallel_degree",
     "vp": "vp virtual_pipeline_model_parallel_size num_virtual_stages_per_pipeline_rank",
+    "sp": "sp sequence_parallel parallelism.enable_sequence_parallel",
 }
 """Axes of parallelism, and how other tools call their sizes; all are parts of ``--parallel``."""
 FLAGS = {
@@ -55,7 +56,6 @@ FLAGS = {
 """What to write, where {} stands for the value, and other flags that mean it."""
 _AXIS = {name: axis for axis, names in AXES.items() for name in names.split()}
 _SAID = {name: said for said, names in FLAGS.items() for name in names.split()}
-SEQUENCE = ("sequence_parallel", "sp", "parallelism.enable_sequence_parallel")
 
 
 def with_near_option(message: str) -> str:
@@ -92,10 +92,12 @@ def remedy(words: Sequence[str], own: Collection[str], command: str = "simulate"
         following = words[at + 1] if at + 1 < len(words) else ""
         value = value if equals else "" if following.startswith("-") else following
         name = flag.lstrip("-").replace("-", "_").lower()
-        if name in _AXIS or name in SEQUENCE:
-            sp = name in SEQUENCE
-            axes.append("sp" if sp else f"{_AXIS[name]}={value or 'N'}")
-            found.append(flag if sp else f"{flag} {value}".strip())
+        if (axis := _AXIS.get(name)) == "sp":  # which has no degree
+            axes.append(axis)
+            found.append(flag)
+        elif axis:
+            axes.append(f"{axis}={value or 'N'}")
+            found.append(f"{flag} {value}".strip())
         elif name in _SAID:
             said.append(_SAID[name].format(value or "N", command=command))
             found.append(f"{flag} {value}".strip() if "{}" in _SAID[name] else flag)

@@ -45,11 +45,9 @@ _TENSORS = {
     Phase.GRADIENT: "weight gradients",
     Phase.UPDATE: "weights",
 }
-_WORK = {
+_WORK = _TENSORS | {
     Phase.FORWARD: "forward",
     Phase.RECOMPUTE: "recomputation",
-    Phase.BACKWARD: "activation gradients",
-    Phase.GRADIENT: "weight gradients",
     Phase.UPDATE: "optimizer",
 }
 _USUAL = {

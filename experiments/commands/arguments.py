@@ -71,7 +71,9 @@ class Parser(argparse.ArgumentParser):
         if found is None:
             return message
         name, fault = found[1].split("/")[-1].split(", ")[0], found[2]
-        action = next((one for one in self._actions if name in _names(one)), None)
+        action = next(
+            (one for one in self._actions if name in [*one.option_strings, _called(one)]), None
+        )
         if typed := re.match(r"invalid (int|float) value: '(.*)'", fault, re.DOTALL):
             must = "a whole number" if typed[1] == "int" else "a number"
             return f"{name} {typed[2]}: must be {must}"
@@ -87,10 +89,6 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """Which of the known words was meant, or all of them."""
     near = get_close_matches(word, known, n=1) if len(known) > 2 else []
     return f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
-
-
-def _names(action: argparse.Action) -> Sequence[str]:
-    return action.option_strings or [_called(action)]
 
 
 def _called(action: argparse.Action) -> str:
@@ -200,7 +198,8 @@ class Config:
         self.names |= {key: flag for key, flag in parser.keys.items() if flag in self.flags}
         self.network: str | None = None
         self.path = path
-        self.words = [] if not path else list(self._all(_read(path)))
+        text = read_text(path, UsageError, "a file of options") if path else ""
+        self.words = list(self._all(parse_toml(text, path, UsageError)))
 
     def _all(self, table: Mapping[str, Any]) -> Iterator[str]:
         for key, value in table.items():
@@ -390,10 +389,6 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from _leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _read(path: str) -> dict[str, Any]:
-    return parse_toml(read_text(path, UsageError, "a file of options"), path, UsageError)
 
 
 def unknown_flag(parser: Parser, word: str, commands_with: Callable[[str], list[str]]) -> str:

@@ -82,12 +82,9 @@ def options_text() -> str:
             values = row["values"]
             flag = f"{row['flag']} {values}".strip() if values != SWITCH else row["flag"]
             lines = [f"{row['key']}   ({flag})", f"{default}{unit}"]
-            texts = zip(("  ", "      ", "      "), [*lines, row["meaning"]], strict=True)
-            parts += [_wrapped(text, indent) for indent, text in texts]
+            for indent, text in zip((2, 6, 6), [*lines, row["meaning"]], strict=True):
+                margin = " " * indent
+                parts.append(fill(text, 78, initial_indent=margin, subsequent_indent=f"{margin}  "))
         parts.append("")
     parts.append("Keys of an array, as network.bandwidth: accelarray show ARRAY")
     return "\n".join(parts) + "\n"
-
-
-def _wrapped(text: str, indent: str) -> str:
-    return fill(text, 78, initial_indent=indent, subsequent_indent=indent + "  ")

@@ -56,7 +56,8 @@ class PlanResult(Result):
                 data["tree"] = root
             else:
                 data["levels"] = [[str(kind) for kind in split.types] for split in levels]
-                data["cost"] = [_number(split.cost) for split in levels]
+                costs = [split.cost for split in levels]  # whole numbers of elements as integers
+                data["cost"] = [int(cost) if cost.is_integer() else cost for cost in costs]
                 data["lower_bound"] = [split.lower_bound for split in levels]
         return data | {"warnings": list(self.case.network.notes)}
 
@@ -93,11 +94,6 @@ CUTS = ("group", "level", "layer", "type", "share", "cost", "update")
 def planned(case: Case) -> PlanResult:
     """A case's plan; raises PlanError where it cannot be made."""
     return PlanResult(plan_of(case), case)
-
-
-def _number(cost: float) -> float | int:
-    """Whole numbers of elements as integers."""
-    return int(cost) if cost.is_integer() else cost
 
 
 def tables(plan: Plan, array: Array) -> list[Table | str]:
