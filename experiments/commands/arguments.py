@@ -52,6 +52,45 @@ class Parser(argparse.ArgumentParser):
         """Its name, as "simulate"; "" for the whole."""
         return self.prog.partition(" ")[2].removeprefix("papers ")
 
+    def add(self, *wanted: str | Option, hide: Iterable[str] = ()) -> None:
+        """Add options by their keys, or as they are; no help shows those of ``hide``."""
+        hidden = {*hide}
+        for one in wanted:
+            option = OPTIONS[one] if isinstance(one, str) else one
+            if option.key in self.keys:
+                continue
+            title = TITLES[option.key]
+            if title not in self.titles:
+                self.titles[title] = self.add_argument_group(title)
+            how = _how(option)
+            if option.values:
+                how["metavar"] = option.values
+            shown = option.shown and option.key not in hidden
+            about = option.help if shown else argparse.SUPPRESS
+            self.titles[title].add_argument(
+                f"--{option.name}", help=about, required=option.required, **how
+            )
+            self.keys[option.key] = option.name
+            if option.key == "config":
+                self.add_argument("--study", dest="config", help=argparse.SUPPRESS)
+
+    def add_network(self, *, optional: bool = False) -> None:
+        """The network that a command is about; without it, ``model.name`` of a file."""
+        self.add_argument(
+            "network",
+            nargs="?",
+            metavar="NETWORK",
+            help="name (list networks), or an .onnx, .toml, config.json or layer file",
+        )
+        self.set_defaults(needs_network=not optional)
+        self.keys["model.name"] = "network"
+
+    def add_output(self, *further: str, hide: Iterable[str] = ()) -> None:
+        """``--config``, ``--format`` and ``--output`` (see ``formats.settle``)."""
+        formats = (*FORMATS, *further)
+        self.add("config", changed("format", values="|".join(formats)), "output", hide=hide)
+        self.set_defaults(formats=formats)
+
     def typed(self) -> str:
         """The words that it needs: positional ones and required flags."""
         words = [_called(one) for one in self._actions if not one.option_strings]
@@ -135,51 +174,9 @@ def _how(option: Option) -> dict[str, Any]:
     return {"default": option.value} | kinds.get(option.kind, {"choices": option.choices})
 
 
-def add(parser: Parser, *wanted: str | Option, hide: Iterable[str] = ()) -> None:
-    """Add options by their keys, or as they are; those of ``hide`` work, and no help shows them."""
-    hidden = {*hide}
-    for one in wanted:
-        option = OPTIONS[one] if isinstance(one, str) else one
-        if option.key in parser.keys:
-            continue
-        title = TITLES[option.key]
-        if title not in parser.titles:
-            parser.titles[title] = parser.add_argument_group(title)
-        how = _how(option)
-        if option.values:
-            how["metavar"] = option.values
-        shown = option.shown and option.key not in hidden
-        about = option.help if shown else argparse.SUPPRESS
-        parser.titles[title].add_argument(
-            f"--{option.name}", help=about, required=option.required, **how
-        )
-        parser.keys[option.key] = option.name
-        if option.key == "config":
-            parser.add_argument("--study", dest="config", help=argparse.SUPPRESS)
-
-
 def changed(key: str, **changes: Any) -> Option:
     """An option with another default, or other values, for one command."""
     return replace(OPTIONS[key], **changes)
-
-
-def add_network(parser: Parser, *, optional: bool = False) -> None:
-    """The network that a command is about; without it, ``model.name`` of a file."""
-    parser.add_argument(
-        "network",
-        nargs="?",
-        metavar="NETWORK",
-        help="name (list networks), or an .onnx, .toml, config.json or layer file",
-    )
-    parser.set_defaults(needs_network=not optional)
-    parser.keys["model.name"] = "network"
-
-
-def add_output(parser: Parser, *further: str, hide: Iterable[str] = ()) -> None:
-    """``--config``, and ``--format`` and ``--output``, of which ``formats.settle`` makes one."""
-    formats = (*FORMATS, *further)
-    add(parser, "config", changed("format", values="|".join(formats)), "output", hide=hide)
-    parser.set_defaults(formats=formats)
 
 
 class Config:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.arguments import Parser, add, add_output, changed
+from experiments.commands.arguments import Parser, changed
 from experiments.commands.studies import ENDINGS
 from experiments.face import inputs
 from experiments.options import options_text
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def configure_list(parser: Parser) -> None:
     """The kind of what is listed."""
     parser.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
-    add_output(parser, hide=("config",))
+    parser.add_output(hide=("config",))
 
 
 def run_list(args: argparse.Namespace) -> None:
@@ -57,8 +57,8 @@ def run_list(args: argparse.Namespace) -> None:
 def configure_show(parser: Parser) -> None:
     """The name of what is shown."""
     parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
-    add(parser, changed("set", about="change a value of the spec"))
-    add_output(parser, hide=("config",))
+    parser.add(changed("set", about="change a value of the spec"))
+    parser.add_output(hide=("config",))
     parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
 
 
@@ -195,10 +195,8 @@ def configure_results(parser: Parser) -> None:
     """Add its arguments."""
     actions = ("list", "export", "prune")
     parser.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
-    add(
-        parser, changed("store", about="file of results", required=True), "results.where", "metrics"
-    )
-    add_output(parser, "parquet", hide=("config",))
+    parser.add(changed("store", about="file of results", required=True), "results.where", "metrics")
+    parser.add_output("parquet", hide=("config",))
 
 
 def run_results(args: argparse.Namespace) -> None:

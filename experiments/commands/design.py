@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from experiments.commands.arguments import MODEL, PIPELINE, Parser, add, add_output, changed
+from experiments.commands.arguments import MODEL, PIPELINE, Parser, changed
 from experiments.commands.resolve import keywords_of
 from experiments.face.designing import design
 from experiments.options import OPTIONS
@@ -15,17 +15,12 @@ from experiments.results.result import check_outputs, show
 def configure_design(parser: Parser) -> None:
     """Add its arguments."""
     parser.add_argument("networks", metavar="NETWORK", nargs="+", help="one design for all of them")
-    add(parser, changed("batch", value=64), *MODEL, "model.mode")
-    add(parser, changed("array", value="wham-1", default="wham-1"), "set", "design.planner")
-    add(
-        parser,
-        *(key for key in OPTIONS if key.startswith("design.")),
-        "store",
-        "max_memory",
-        "plot",
-    )
-    add(parser, "recompute", "pipeline.schedule", *PIPELINE, hide=("recompute", *PIPELINE))
-    add_output(parser)
+    parser.add(changed("batch", value=64), *MODEL, "model.mode")
+    parser.add(changed("array", value="wham-1", default="wham-1"), "set", "design.planner")
+    parser.add(*(key for key in OPTIONS if key.startswith("design.")))
+    parser.add("store", "max_memory", "plot")
+    parser.add("recompute", "pipeline.schedule", *PIPELINE, hide=("recompute", *PIPELINE))
+    parser.add_output()
 
 
 def run_design(args: argparse.Namespace) -> None:

@@ -7,19 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from experiments.commands.arguments import (
-    PLANNER,
-    STEP,
-    Parser,
-    add,
-    add_network,
-    add_output,
-    changed,
-)
+from experiments.commands.arguments import PLANNER, STEP, Parser, changed
 from experiments.commands.resolve import cases_of, planner_of
 from experiments.notices import tell
+from experiments.options import ALIASES, PIPEDREAM
 from experiments.options import OPTIONS as TABLE
-from experiments.options import PIPEDREAM
 from experiments.output import UsageError, progress_bar
 from experiments.progress import working
 from experiments.results.planned import planned
@@ -39,13 +31,15 @@ from workloads import read_layer_file
 MOST_LEVELS = 16
 OF_NETWORKS = ("model.layers", "planner.levels")
 PROFILE = tuple(option.key for option in PIPEDREAM)
+SHARED = ("pipeline.micro_batches", "optimizer", "recompute")
+"""What a plan of a profile takes, and one of a network as well."""
 
 
 def configure_plan(parser: Parser) -> None:
     """Add its arguments."""
-    add_network(parser, optional=True)
-    add(parser, *STEP, *PLANNER, "plot", *OF_NETWORKS, *PROFILE, hide=(*PROFILE, "memory_reserve"))
-    add_output(parser)
+    parser.add_network(optional=True)
+    parser.add(*STEP, *PLANNER, "plot", *OF_NETWORKS, *PROFILE, hide=(*PROFILE, "memory_reserve"))
+    parser.add_output()
 
 
 def configure_pipedream(parser: Parser) -> None:
@@ -54,16 +48,9 @@ def configure_pipedream(parser: Parser) -> None:
         "profile", metavar="PROFILE", help="graph.txt of PipeDream, or JSON of max-load or Phaze"
     )
     about = "planner: pipedream, max-load or phaze"
-    add(parser, changed("planner.name", value="pipedream", default="pipedream", about=about))
-    add(
-        parser,
-        *PROFILE[1:],
-        "pipeline.micro_batches",
-        "optimizer",
-        "recompute",
-        hide=("recompute", "optimizer"),
-    )
-    add_output(parser)
+    parser.add(changed("planner.name", value="pipedream", default="pipedream", about=about))
+    parser.add(*PROFILE[1:], *SHARED, hide=("recompute", "optimizer"))
+    parser.add_output()
     parser.set_defaults(set=[])
 
 
@@ -127,8 +114,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }
 """By what they are in the parsed arguments: which planners read them."""
 WHOLE = "stages:all"
-SHARED = ("micro_batches", "recompute", "optimizer")
-"""Of these, those that a plan of a network takes as well."""
 NEEDED = {
     "pipedream": ("hierarchy",),
     "max-load": ("devices",),
@@ -154,7 +139,7 @@ def _flag(name: str) -> str:
 def check_no_profile(args: argparse.Namespace) -> None:
     """Raise UsageError for an option that only a profile's plan reads."""
     for name in OPTIONS:
-        if name not in SHARED and _given(args, name):
+        if ALIASES[name] not in SHARED and _given(args, name):
             raise UsageError(f"{_flag(name)} belongs to --profile FILE, which is not given")
 
 

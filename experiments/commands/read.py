@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from experiments.commands.arguments import Parser, add, changed
+from experiments.commands.arguments import Parser, changed
 from experiments.files.read import read
 from experiments.output import check_writable, deliver
 from experiments.results.result import written
@@ -14,7 +14,7 @@ def configure_read(parser: Parser) -> None:
     """Add its arguments."""
     about = "config.json or its folder, or a file of Megatron, torchtitan, MaxText, DeepSpeed"
     parser.add_argument("file", metavar="FILE", help=about)
-    add(parser, changed("format", values="table|json", value="table", default=""), "output")
+    parser.add(changed("format", values="table|json", value="table", default=""), "output")
 
 
 def run_read(args: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from experiments.commands.arguments import Parser, add, add_output, changed
+from experiments.commands.arguments import Parser, changed
 from experiments.commands.resolve import keywords_of
 from experiments.face.papers import TITLES, reproduce
 from experiments.output import check_writable, deliver
@@ -16,8 +16,8 @@ def configure_reproduce(parser: Parser) -> None:
     """Add its arguments."""
     parser.add_argument("paper", metavar="PAPER", choices=tuple(TITLES), help=", ".join(TITLES))
     plot = changed("plot", values="FOLDER", about="draw each figure in FOLDER")
-    add(parser, "reproduce.figures", "reproduce.plot_format", plot, "store")
-    add_output(parser)
+    parser.add("reproduce.figures", "reproduce.plot_format", plot, "store")
+    parser.add_output()
 
 
 def run_reproduce(args: argparse.Namespace) -> None:

@@ -6,17 +6,7 @@ import argparse
 from dataclasses import replace
 
 from experiments.collective import COLLECTIVES, collective, parse_bytes
-from experiments.commands.arguments import (
-    ARRAY,
-    PLANNER,
-    RUN,
-    STEP,
-    Parser,
-    add,
-    add_network,
-    add_output,
-    changed,
-)
+from experiments.commands.arguments import ARRAY, PLANNER, RUN, STEP, Parser, changed
 from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of
 from experiments.explain.traced import traced
 from experiments.face.inputs import planners_of
@@ -36,10 +26,9 @@ from planners import AXES, Plan, Planner
 
 def configure_simulate(parser: Parser) -> None:
     """Add its arguments."""
-    add_network(parser)
-    add(parser, *STEP, *PLANNER, "metrics", "execution.unfolded", "export", hide=("metrics",))
-    add(parser, *RUN)
-    add_output(parser)
+    parser.add_network()
+    parser.add(*STEP, *PLANNER, "metrics", "execution.unfolded", "export", *RUN, hide=("metrics",))
+    parser.add_output()
 
 
 def run_simulate(args: argparse.Namespace) -> None:
@@ -51,11 +40,11 @@ def run_simulate(args: argparse.Namespace) -> None:
 
 def configure_timeline(parser: Parser) -> None:
     """Add its arguments."""
-    add_network(parser)
-    add(parser, *STEP, *PLANNER, "execution.unfolded", "timeline.devices", "config")
+    parser.add_network()
+    parser.add(*STEP, *PLANNER, "execution.unfolded", "timeline.devices", "config")
     about = "the file to write: a picture, a Perfetto trace or records, by its ending: "
     output = changed("output", about=about + ", ".join(ENDINGS), default="", required=True)
-    add(parser, output)
+    parser.add(output)
 
 
 def run_timeline(args: argparse.Namespace) -> None:
@@ -75,14 +64,12 @@ def run_timeline(args: argparse.Namespace) -> None:
 
 def configure_compare(parser: Parser) -> None:
     """Add its arguments."""
-    add_network(parser)
-    plan = changed(
-        "plan", kind="many", value=[], about="plan to compare in place of a planner; or two"
-    )
-    add(parser, changed("planners", value="", default="", about="two planners"), plan)
-    add(parser, "compare.trace")
-    add(parser, *STEP, "metrics", "plot", hide=("metrics", "optimizer", "pipeline.schedule"))
-    add_output(parser)
+    parser.add_network()
+    about = "plan to compare in place of a planner; or two"
+    plan = changed("plan", kind="many", value=[], about=about)
+    parser.add(changed("planners", value="", about="two planners"), plan, "compare.trace")
+    parser.add(*STEP, "metrics", "plot", hide=("metrics", "optimizer", "pipeline.schedule"))
+    parser.add_output()
 
 
 def run_compare(args: argparse.Namespace) -> None:
@@ -137,9 +124,9 @@ def _compared(args: argparse.Namespace) -> dict[str, str | Planner]:
 
 def configure_explain(parser: Parser) -> None:
     """Add its arguments."""
-    add_network(parser)
-    add(parser, *STEP, *PLANNER, "metrics", "plot", hide=("metrics", "optimizer"))
-    add_output(parser)
+    parser.add_network()
+    parser.add(*STEP, *PLANNER, "metrics", "plot", hide=("metrics", "optimizer"))
+    parser.add_output()
 
 
 def run_explain(args: argparse.Namespace) -> None:
@@ -156,9 +143,9 @@ def configure_collective(parser: Parser) -> None:
         "collective", metavar="COLLECTIVE", choices=COLLECTIVES, help=", ".join(COLLECTIVES)
     )
     algorithm = changed("execution.algorithm", value="auto", shown=True)
-    add(parser, "collective.bytes", algorithm, "plot")
-    add(parser, *ARRAY, hide=("precision", "optimizer", "stack"))
-    add_output(parser)
+    hidden = ("precision", "optimizer", "stack")
+    parser.add("collective.bytes", algorithm, "plot", *ARRAY, hide=hidden)
+    parser.add_output()
 
 
 def run_collective(args: argparse.Namespace) -> None:

@@ -13,9 +13,6 @@ from experiments.commands.arguments import (
     RUNNER,
     STEP,
     Parser,
-    add,
-    add_network,
-    add_output,
     changed,
 )
 from experiments.commands.resolve import array_name, keywords_of, study_of
@@ -46,11 +43,11 @@ FITTED = ("recompute", "pipeline.schedule")
 
 def configure_speedup(parser: Parser) -> None:
     """Add its arguments."""
-    add(parser, *MODEL, "batch", "networks", *ARRAY, "planners", *AXES, hide=HIDDEN)
-    add(parser, "planner.communication")
-    add(parser, *EXECUTION, "metrics", "execution.unfolded", *RUNNER, hide=HIDDEN)
-    add_output(parser)
-    add(parser, "speedup.levels", "speedup.baselines", "plot")
+    parser.add(*MODEL, "batch", "networks", *ARRAY, "planners", *AXES, hide=HIDDEN)
+    further = ("planner.communication", *EXECUTION, "metrics", "execution.unfolded", *RUNNER)
+    parser.add(*further, hide=HIDDEN)
+    parser.add_output()
+    parser.add("speedup.levels", "speedup.baselines", "plot")
 
 
 def run_speedup(args: argparse.Namespace) -> int:
@@ -83,9 +80,9 @@ KNOWN = (*ENDINGS, ".md", ".txt")
 
 def configure_sweep(parser: Parser) -> None:
     """Add its arguments."""
-    add(parser, "vary", "networks", "planners", *STEP, "metrics", *RUNNER, "plot", hide=HIDDEN)
-    add(parser, "sweep.estimate")
-    add_output(parser, "parquet")
+    parser.add("vary", "networks", "planners", *STEP, "metrics", *RUNNER, "plot", hide=HIDDEN)
+    parser.add("sweep.estimate")
+    parser.add_output("parquet")
 
 
 def run_sweep(args: argparse.Namespace) -> None:
@@ -106,20 +103,13 @@ def run_sweep(args: argparse.Namespace) -> None:
 
 def configure_fit(parser: Parser) -> None:
     """Add its arguments."""
-    add_network(parser)
+    parser.add_network()
     batch = changed("batch", value=None, default="512")
-    add(parser, *MODEL, batch, *ARRAY, "fit.axes", *HELD, *EXECUTION, *RUNNER, hide=FITTED)
-    add(
-        parser,
-        "plot",
-        "fit.best",
-        "fit.at_most",
-        "fit.tokens_per_step",
-        "fit.objective",
-        "fit.vary",
+    parser.add(*MODEL, batch, *ARRAY, "fit.axes", *HELD, *EXECUTION, *RUNNER, "plot", hide=FITTED)
+    parser.add(
+        "fit.best", "fit.at_most", "fit.tokens_per_step", "fit.objective", "fit.vary", "export"
     )
-    add(parser, "export")
-    add_output(parser)
+    parser.add_output()
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -131,9 +121,9 @@ def run_fit(args: argparse.Namespace) -> None:
 def configure_report(parser: Parser) -> None:
     """Add its arguments."""
     both = changed("array", default="the paper's two")
-    add(parser, both, *MODEL, "batch", "networks", *ARRAY[1:], "planners", *AXES, hide=HIDDEN)
-    add(parser, *EXECUTION, "metrics", *RUNNER, "report.timeline", "report.title", hide=HIDDEN)
-    add(parser, "config", changed("output", about="the page (.html)", default="", required=True))
+    parser.add(both, *MODEL, "batch", "networks", *ARRAY[1:], "planners", *AXES, hide=HIDDEN)
+    parser.add(*EXECUTION, "metrics", *RUNNER, "report.timeline", "report.title", hide=HIDDEN)
+    parser.add("config", changed("output", about="the page (.html)", default="", required=True))
 
 
 def run_report(args: argparse.Namespace) -> None:

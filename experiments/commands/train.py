@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from experiments.commands.arguments import (
-    ARRAY,
-    EXECUTION,
-    MODEL,
-    Parser,
-    add,
-    add_network,
-    add_output,
-    changed,
-)
+from experiments.commands.arguments import ARRAY, EXECUTION, MODEL, Parser, changed
 from experiments.commands.resolve import keywords_of
 from experiments.face.training import train
 from experiments.options import OPTIONS
@@ -23,18 +14,12 @@ from experiments.results.result import check_outputs, show
 
 def configure_train(parser: Parser) -> None:
     """Add its arguments."""
-    add_network(parser)
-    add(parser, changed("batch", value=32, about="batch size of a worker"), *MODEL, *ARRAY)
-    add(parser, *(key for key in OPTIONS if key.startswith("train.")))
-    add(
-        parser,
-        changed("vary", required=False),
-        *EXECUTION,
-        "store",
-        "plot",
-        hide=("memory_reserve", "store"),
-    )
-    add_output(parser)
+    parser.add_network()
+    parser.add(changed("batch", value=32, about="batch size of a worker"), *MODEL, *ARRAY)
+    parser.add(*(key for key in OPTIONS if key.startswith("train.")))
+    kept = changed("store", shown=False)
+    parser.add(changed("vary", required=False), *EXECUTION, kept, "plot", hide=("memory_reserve",))
+    parser.add_output()
     parser.set_defaults(vary=None)
 
 

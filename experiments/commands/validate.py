@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from experiments.commands.arguments import RUNNER, Parser, add, add_output, changed
+from experiments.commands.arguments import RUNNER, Parser, changed
 from experiments.options import OPTIONS
 
 
 def configure_validate(parser: Parser) -> None:
     """Add its arguments."""
     about = "change a value of every device, as roofline.pad_matrix_unit=128"
-    add(parser, changed("set", about=about), "plot", *RUNNER)
-    add(parser, *(key for key in OPTIONS if key.startswith("validate.")))
-    add_output(parser)
+    parser.add(changed("set", about=about), "plot", *RUNNER)
+    parser.add(*(key for key in OPTIONS if key.startswith("validate.")))
+    parser.add_output()
 
 
 def run_validate(args: argparse.Namespace) -> None:
@@ -38,10 +38,10 @@ def configure_calibrate(parser: Parser) -> None:
         metavar="MEASURED",
         help="measured steps of one software stack (.csv), or what nccl-tests printed (.txt, .log)",
     )
-    add(parser, changed("array", default="by the device", about="of collectives: the array"))
+    parser.add(changed("array", default="by the device", about="of collectives: the array"))
     about = "write the stack (.toml) for --stack FILE, or the array for --array FILE"
-    add(parser, changed("output", about=about, default=""), *RUNNER, "config")
-    add(parser, changed("format", values="table|json", value="table", default=""))
+    parser.add(changed("output", about=about, default=""), *RUNNER, "config")
+    parser.add(changed("format", values="table|json", value="table", default=""))
 
 
 def run_calibrate(args: argparse.Namespace) -> None:
