@@ -46,9 +46,7 @@ class CollectiveResult(Answer):
         return f"{self.data['collective']}, {self.data['array']}: {duration(self.time_s)}"
 
 
-@explicit(
-    collective='"all-reduce", "reduce-scatter", "all-gather", "all-to-all" or "broadcast"',
-)
+@explicit(collective='"all-reduce", "reduce-scatter", "all-gather", "all-to-all" or "broadcast"')
 def collective(
     collective: str,
     bytes: str | float,  # noqa: A002  (the command's --bytes)

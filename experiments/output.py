@@ -102,10 +102,7 @@ def _narrow(column: Column) -> str:
 
 
 def fitted(
-    title: str,
-    rows: Sequence[Mapping[str, Any]],
-    least: Sequence[str] = (),
-    form: str = "table",
+    title: str, rows: Sequence[Mapping[str, Any]], least: Sequence[str] = (), form: str = "table"
 ) -> list[Table | str]:
     """``table`` without those columns of ``least``, in order, that a terminal has no room for.
 

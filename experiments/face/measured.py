@@ -80,9 +80,7 @@ class ValidationResult(Result):
         return self.draw()
 
 
-@explicit(
-    set='changes of every device: {"roofline.pad_matrix_unit": 128}',
-)
+@explicit(set='changes of every device: {"roofline.pad_matrix_unit": 128}')
 def validate(
     table: str | PathLike[str] | None = None,
     *,
@@ -154,9 +152,7 @@ def _everything(
     return ValidationResult(tuple(sections), draw)
 
 
-def tables_of(
-    path: str | None,
-) -> tuple[Sequence[PodRow], Sequence[RingRow], Sequence[LatencyRow]]:
+def tables_of(path: str | None) -> tuple[Sequence[PodRow], Sequence[RingRow], Sequence[LatencyRow]]:
     """Measured steps and another simulator's, the shipped ones where ``path`` has none such.
 
     Latencies of collectives are those of ``path`` alone.

@@ -94,10 +94,7 @@ def difference(first: StepResult, *, trace: str | PathLike[str]) -> TraceDiffere
 
 
 def difference(
-    first: StepResult,
-    second: StepResult | None = None,
-    *,
-    trace: str | PathLike[str] | None = None,
+    first: StepResult, second: StepResult | None = None, *, trace: str | PathLike[str] | None = None
 ) -> DifferenceResult | TraceDifferenceResult:
     """Where the difference between two steps of one network, array and batch comes from.
 

@@ -172,9 +172,7 @@ def scale(
     return whole(scaled(study, levels))
 
 
-@explicit(
-    levels='of the hierarchy: arrays of 2^level accelerators, "2-8"; default: one array',
-)
+@explicit(levels='of the hierarchy: arrays of 2^level accelerators, "2-8"; default: one array')
 def speedup(
     networks: Networks = "all",
     planners: Planners = "all",
@@ -197,7 +195,7 @@ def speedup(
 
 @explicit(
     vary='values by key, {"batch": [64, 128], "network.bandwidth": "1 Gbit/s:1 Tbit/s:log:16"}; '
-    "keys of the array's spec, array, batch, execution, and the options below",
+    "keys of the array's spec, array, batch, execution, and the options below"
 )
 def sweep(
     vary: Vary,

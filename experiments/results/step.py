@@ -24,32 +24,14 @@ from experiments.results.explanation import explained
 from experiments.results.formats import flat
 from experiments.results.planned import PlanResult
 from experiments.results.result import Result, readable
+from experiments.studies import step_numbers as numbers
 from experiments.studies.case import Case, plan_of, simulated
 from experiments.studies.difference import core_ps_by_phase, in_order
 from experiments.studies.occupancy import memory_fields, memory_rows
-from experiments.studies.pipelining import (
-    in_words,
-    other_sends,
-    pipeline_fields,
-    pipeline_table,
-)
+from experiments.studies.pipelining import in_words, other_sends, pipeline_fields, pipeline_table
 from experiments.studies.running.estimate import forewarn
 from experiments.studies.runs.run import Run, check_run, run_fields, run_rows, spread_of
 from experiments.studies.speedups import inexact
-from experiments.studies.step_numbers import (
-    METRICS,
-    axis_fields,
-    axis_rows,
-    bound_fields,
-    computed,
-    conventions,
-    measured,
-    names_of,
-    sentence,
-    throughput,
-    throughput_rows,
-    whole_share,
-)
 from experiments.studies.unread import warnings
 from experiments.terms import SHARES, aliased, duration
 from planners import Plan, predict
@@ -77,7 +59,7 @@ class StepResult(Result):
     plan: Plan
     timeline: Timeline
     wall_s: float = 0.0
-    metrics: tuple[str, ...] = METRICS
+    metrics: tuple[str, ...] = numbers.METRICS
     forewarned: tuple[str, ...] = ()
     """What was said before the work, of its length."""
     advice: tuple[str, ...] = ()
@@ -145,13 +127,13 @@ class StepResult(Result):
     def tables(self) -> list[Table | str]:
         """The table people read, its share of the peak, how exact its plan is, what is not read."""
         result = self.to_dict()
-        said = [sentence(result), inexact(self.plan).rstrip()]
+        said = [numbers.sentence(result), inexact(self.plan).rstrip()]
         shown = [_table(result), _operations(result)]
         if found := result.get("pipeline"):
             shown.append(pipeline_table(found))
             said += in_words(found) + other_sends(self.case.execution, self.timeline)
-        told = conventions(inference=self.case.execution.inference)
-        said += whole_share(self.case) + result["assumed"]
+        told = numbers.conventions(inference=self.case.execution.inference)
+        said += numbers.whole_share(self.case) + result["assumed"]
         said += result["goodput"]["notes"] if "goodput" in result else []
         return [*shown, *told, *filter(None, said), *self.unread]
 
@@ -174,11 +156,11 @@ class StepResult(Result):
             "cores": case.array.group.cores,
             "iteration_s": timeline.iteration_s,
             "error_band": banded(case, timeline.iteration_s),
-            **asdict(throughput(case, timeline.iteration_s)),
-            **computed(case, timeline),
+            **asdict(numbers.throughput(case, timeline.iteration_s)),
+            **numbers.computed(case, timeline),
             "predicted_s": predict(case.network, plan, case.array) if priced and training else None,
             **plan.gap_fields(),
-            **bound_fields(case, plan, timeline),
+            **numbers.bound_fields(case, plan, timeline),
             "computing": spent.computing,
             "communicating": spent.communicating,
             "waiting": spent.waiting,
@@ -189,12 +171,12 @@ class StepResult(Result):
             "operations": sum(total.operations for total in timeline.totals().values()),
             "events": timeline.events,
             **pipeline_fields(plan, timeline),
-            **axis_fields(case, timeline),
+            **numbers.axis_fields(case, timeline),
             **self._run(),
             "wall_s": self.wall_s,
             "assumed": assumed(case),
             "warnings": [*self.warnings, *self.unread],
-            **measured(self.metrics, timeline),
+            **numbers.measured(self.metrics, timeline),
         }
         return aliased(found)
 
@@ -263,7 +245,7 @@ class StepResult(Result):
         write(name, self.case, self.plan, self.timeline, sites(self.timeline))
 
 
-def stepped(case: Case, metrics: tuple[str, ...] = METRICS, run: Run = RUN) -> StepResult:
+def stepped(case: Case, metrics: tuple[str, ...] = numbers.METRICS, run: Run = RUN) -> StepResult:
     """Plan and simulate a case; what will take long, or does not fit in memory, is a warning.
 
     Of a ``run`` that is asked for, its spread is simulated as well.
@@ -274,7 +256,7 @@ def stepped(case: Case, metrics: tuple[str, ...] = METRICS, run: Run = RUN) -> S
     return replace(step, run=run, spread=spread)
 
 
-def steps(cases: Sequence[Case], metrics: tuple[str, ...] = METRICS) -> list[StepResult]:
+def steps(cases: Sequence[Case], metrics: tuple[str, ...] = numbers.METRICS) -> list[StepResult]:
     """``stepped`` of each."""
     forewarned, found, made = forewarn(cases), [], []
     with progress_bar(2 * len(cases)) as progress:
@@ -307,7 +289,7 @@ def _phases(case: Case, timeline: Timeline) -> list[dict[str, Any]]:
 
     Of exchanges that overlap with computing, what is exposed counts.
     """
-    spent, names = core_ps_by_phase(timeline), names_of(case, timeline)
+    spent, names = core_ps_by_phase(timeline), numbers.names_of(case, timeline)
     return [
         {
             "operation": names[str(phase), str(kind)],
@@ -343,12 +325,12 @@ def _rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from band_rows(result["error_band"])
     if (bound_s := result["lower_bound_s"]) is not None:
         yield "lower bound", f"{duration(bound_s)}; the step is {result['step_gap']:.1%} above"
-    yield from throughput_rows(result)
+    yield from numbers.throughput_rows(result)
     if result["predicted_s"] is not None:
         yield "planner's prediction", duration(result["predicted_s"])
     for key in ("computing", "communicating", "waiting"):
         yield SHARES[key], f"{result[key]:.2%} of the step"
-    yield from axis_rows(result)
+    yield from numbers.axis_rows(result)
     if result["fits"] is not None:
         yield "idle", f"{result['idle_cores']:,} of {result['cores']:,} cores"
         yield from memory_rows(result["memory"])
