@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from experiments.face import inputs
 from experiments.face.forms import (
     ArrayOptions,
     Changes,
@@ -18,16 +19,6 @@ from experiments.face.forms import (
     RunOptions,
     StepOptions,
     StudyOptions,
-)
-from experiments.face.inputs import (
-    assignments,
-    batch_of,
-    execution_of,
-    named,
-    network_of,
-    networks_of,
-    planner_of,
-    planners_of,
 )
 from experiments.notices import tell
 from experiments.output import hearing
@@ -77,7 +68,7 @@ def changed(changes: Changes, options: ArrayOptions) -> list[str]:
     """Changes of the array's spec, those by keyword (``precision``, ...) among them."""
     values: Mapping[str, Any] = options
     short = [f"{name}={values[name]}" for name in SHORT if values.get(name) is not None]
-    return [*assignments(changes), *short]
+    return [*inputs.assignments(changes), *short]
 
 
 def transforms_of(options: NetworkOptions) -> list[str]:
@@ -101,17 +92,17 @@ def conditions(
 
     Raises SpecError, PlanError or UsageError.
     """
-    given = named(array)
-    texts = assignments(changes)
+    given = inputs.named(array)
+    texts = inputs.assignments(changes)
     made = next((p.plan for p in planners if isinstance(p, Planned)), None)
-    size = (made.batch if made else BATCH) if batch is None else batch_of(batch)
+    size = (made.batch if made else BATCH) if batch is None else inputs.batch_of(batch)
     aim = options.get("objective", made.objective if made else "time")
     table = options.get("communication", made.communication if made else "printed")
     Objective.named(aim, table)  # complain now
     resolved = vary.array_of(given, texts)
     if made and made.array and made.array.partition(",")[0] != resolved.base:
         tell(f"the plan was made for {made.array}, and is run on {resolved.name}")
-    model = execution_of(execution, options, resolved)
+    model = inputs.execution_of(execution, options, resolved)
     check_axes(planners, [name for name, value in options.items() if value is not None])
     as_usual = execution is None and model == usual(resolved)
     common = Common(objective=aim, communication=table, execution=model, folded=folded)
@@ -130,10 +121,10 @@ def cases_of(
     folded: bool = True,
 ) -> list[Case]:
     """A step under each planner; raises what its parts raise, UsageError for one too large."""
-    chosen = [planner_of(planner, options) for planner in planners]
+    chosen = [inputs.planner_of(planner, options) for planner in planners]
     texts = changed(changes, options)
     asked = conditions(chosen, array, batch, execution, texts, options, folded=folded)
-    resolved = network_of(network, transforms_of(options), asked.array)
+    resolved = inputs.network_of(network, transforms_of(options), asked.array)
     cases = [asked.case(resolved, planner) for planner in chosen]
     check_memory(cases, options.get("max_memory"))
     return cases
@@ -190,10 +181,10 @@ def study_of(
     first: Sequence[str] = (),
 ) -> Study:
     """Many steps, of planners ``first`` too; raises what their parts raise."""
-    chosen = list(dict.fromkeys([*first, *planners_of(planners, options)]))
+    chosen = list(dict.fromkeys([*first, *inputs.planners_of(planners, options)]))
     texts = changed(changes, options)
     asked = conditions(chosen, array, batch, execution, texts, options, folded=folded)
     metrics = options.get("metrics", "time")
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
-    found = networks_of(networks, transforms_of(options), asked.array)
+    found = inputs.networks_of(networks, transforms_of(options), asked.array)
     return Study(tuple(found), tuple(chosen), asked, shown, options)

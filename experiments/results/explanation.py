@@ -6,16 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from experiments.explain import tables
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import Explanation, explain, messages, steps_of
-from experiments.explain.tables import (
-    alternatives_table,
-    answers_table,
-    frees_table,
-    layer_tables,
-    links_table,
-    parts_dict,
-)
 from experiments.explain.whatif import KNOBS
 from experiments.output import hearing, table_of
 from experiments.results.error_band import ErrorBand, error_band
@@ -85,14 +78,14 @@ class ExplanationResult(Result):
         """What ``accelarray explain`` prints."""
         of = self.explanation
         title = f"{of.case}: {duration(of.iteration_s)}"
-        found: list[Table | str] = [answers_table(of)]
-        found += [frees_table(of)] if of.frees else []
-        found += [path_table(of), *layer_tables(of), links_table(of), _links(of)]
+        found: list[Table | str] = [tables.answers_table(of)]
+        found += [tables.frees_table(of)] if of.frees else []
+        found += [path_table(of), *tables.layer_tables(of), tables.links_table(of), _links(of)]
         found += [_units(of), knobs_table(of)]
         about: list[str] = []
         if of.pipeline is not None:
             about = list(of.pipeline.sentences)
-            found = [pipeline_table(of.pipeline.fields), *found, alternatives_table(of)]
+            found = [pipeline_table(of.pipeline.fields), *found, tables.alternatives_table(of)]
         if of.settings:
             found.append(_settings(of))
         head = [title]
@@ -132,8 +125,8 @@ class ExplanationResult(Result):
                 }
                 for spent in paths.layers
             ],
-            "blocks": parts_dict(paths, "block", of.blocks),
-            "kinds": parts_dict(paths, "kind", of.kinds),
+            "blocks": tables.parts_dict(paths, "block", of.blocks),
+            "kinds": tables.parts_dict(paths, "kind", of.kinds),
             "links": [asdict(link) for link in of.links],
             "link_kinds": [asdict(kind) for kind in of.link_kinds],
             "units": [asdict(unit) for unit in of.units],
