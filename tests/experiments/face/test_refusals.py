@@ -142,7 +142,7 @@ def test_what_only_python_can_get_wrong(
 
 def test_what_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.studies.case.simulate", None)
-    monkeypatch.setattr("experiments.face.asked.network_of", None)
+    monkeypatch.setattr("experiments.face.inputs.network_of", None)
     wrongs: list[Any] = [{"objective": "speed"}, {"execution": "fast"}, {"set": "x=1"}]
     for wrong in wrongs:
         with pytest.raises(ValueError, match=r"speed|fast|x=1"):
