@@ -117,7 +117,9 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
     jobs = tuple(replace(job, load=job.load.everywhere()) for job in found.jobs())
     time_s, _ = run_alone(wires, jobs)
     carried = moved_bytes(wires, found)
-    every = sorted(_every(wires, name, size_bytes, found), key=lambda one: one.alone_ps)
+    every = offers(wires, name, size_bytes)
+    if all(one.algorithm != found.algorithm for one in every):
+        every = [*every, found]
     return {
         "collective": name,
         "algorithm": found.algorithm,
@@ -136,7 +138,7 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
                 **rates(name, nodes, size_bytes, one.alone_ps / PICOSECONDS),
                 "chosen": one.algorithm == found.algorithm,
             }
-            for one in every
+            for one in sorted(every, key=lambda one: one.alone_ps)
         ],
         "phases": [
             {"steps": job.steps, "time_s": job.alone_ps(wires.bandwidth) / PICOSECONDS}
@@ -146,13 +148,6 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
             wires.names[link]: float(carried[link]) for link in carried.nonzero()[0]
         },
     }
-
-
-def _every(wires: Wires, name: str, size_bytes: float, found: Offer) -> list[Offer]:
-    """All algorithms that apply, the chosen one among them."""
-    others = offers(wires, name, size_bytes)
-    known = any(one.algorithm == found.algorithm for one in others)
-    return others if known else [*others, found]
 
 
 def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.arguments import Parser, changed
@@ -84,7 +83,7 @@ def run_show(args: argparse.Namespace) -> None:
         _deliver(args, args.name, [row], row)
     elif (kind := spec_kind(args.name)) == "array":
         array = load_array(args.name, args.set)
-        _show_spec(args, kind, array, array.settings, {"execution": array.model})
+        _show_spec(args, kind, array, array.settings, execution=array.model)
     elif kind is not None:
         load = load_stack if kind == "stack" else load_device
         _show_spec(args, kind, *load(args.name, args.set))
@@ -112,7 +111,7 @@ def _show_spec(
     kind: str,
     spec: Array | Device | Stack,
     settings: Iterable[Setting],
-    further: Mapping[str, str] = MappingProxyType({}),
+    **further: str,
 ) -> None:
     name, about = spec.name, spec.description
     rows = [{"key": s.key, "value": s.value, "source": s.source} for s in settings]

@@ -59,7 +59,9 @@ def run_plan(args: argparse.Namespace) -> None:
     if args.profile is not None:
         run_pipedream(args)
         return
-    check_no_profile(args)
+    for name in OPTIONS:
+        if ALIASES[name] not in SHARED and _given(args, name):
+            raise UsageError(f"{_flag(name)} belongs to --profile FILE, which is not given")
     if args.plot and len(args.layers or []) > 1:
         raise UsageError("--plot draws one plan; give --layers one file")
     check_outputs(args)
@@ -134,13 +136,6 @@ def _given(args: argparse.Namespace, name: str) -> bool:
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
-
-
-def check_no_profile(args: argparse.Namespace) -> None:
-    """Raise UsageError for an option that only a profile's plan reads."""
-    for name in OPTIONS:
-        if ALIASES[name] not in SHARED and _given(args, name):
-            raise UsageError(f"{_flag(name)} belongs to --profile FILE, which is not given")
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -107,13 +107,6 @@ class AxisOptions(TypedDict, total=False):
     stage_layers: str
 
 
-class PlannerOptions(TypedDict, total=False):
-    """What a planner minimises, and by which table of communication."""
-
-    objective: str
-    communication: str
-
-
 class RunOptions(TypedDict, total=False):
     """Where many steps run, and what is kept of them."""
 
@@ -124,8 +117,11 @@ class RunOptions(TypedDict, total=False):
     progress: Progress | None
 
 
-class Options(ModelOptions, AxisOptions, PlannerOptions, total=False):
-    """Keywords of one step."""
+class Options(ModelOptions, AxisOptions, total=False):
+    """Keywords of one step: what its planner minimises, and by which table of communication."""
+
+    objective: str
+    communication: str
 
 
 class StepOptions(Options, total=False):

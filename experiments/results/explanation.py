@@ -98,16 +98,17 @@ class ExplanationResult(Result):
             *about,
             *messages(of),
             *filter(None, [inexact(of.plan).rstrip()]),
-            *_unread(of),
+            *warnings(of.case.array, of.case.execution),
         ]
         return [", ".join(head), str(throughput(of.case, of.iteration_s)), "", *found, *said]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray explain --format json`` prints: all of it, times in seconds."""
         of = self.explanation
-        paths, over = of.paths, [of.overflow] if of.overflow else []
-        found = of.case.inputs | {
-            "array": of.case.array.name,
+        case, paths, over = of.case, of.paths, [of.overflow] if of.overflow else []
+        unread = warnings(case.array, case.execution)
+        found = case.inputs | {
+            "array": case.array.name,
             "iteration_s": of.iteration_s,
             **of.answers,
             "energy_j": of.timeline.energy_j,
@@ -144,7 +145,7 @@ class ExplanationResult(Result):
             "data_parallel_s": of.data_parallel_s,
             "fast_alone_s": of.fast_alone_s,
             "notes": messages(of),
-            "warnings": [*of.case.network.notes, *over, *_unread(of), *self.forewarned],
+            "warnings": [*case.network.notes, *over, *unread, *self.forewarned],
         }
         return aliased(found)
 
@@ -203,11 +204,6 @@ def _pipeline_dict(result: Explanation) -> dict[str, Any] | None:
         return None
     others = [asdict(one) for one in side.alternatives]
     return side.fields | {"notes": list(side.sentences), "alternatives": others}
-
-
-def _unread(result: Explanation) -> list[str]:
-    """What of the spec the step's execution model does not read."""
-    return warnings(result.case.array, result.case.execution)
 
 
 def _path_dict(result: Explanation) -> dict[str, Any]:

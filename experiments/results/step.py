@@ -143,6 +143,7 @@ class StepResult(Result):
         # every split has a link, as planners price it; of stages they price none
         training = not case.execution.inference  # which is what planners price
         priced = "wires" in case.execution.ignores and plan.pipeline is None
+        outputs = {"iteration_s": timeline.iteration_s, "computing": spent.computing}
         found = {
             "network": case.network.name,
             "planner": case.planner_name,
@@ -172,19 +173,14 @@ class StepResult(Result):
             "events": timeline.events,
             **pipeline_fields(plan, timeline),
             **numbers.axis_fields(case, timeline),
-            **self._run(),
+            **run_fields(case, outputs, self.run),
+            **({} if self.spread is None else {"spread": dict(self.spread)}),
             "wall_s": self.wall_s,
             "assumed": assumed(case),
             "warnings": [*self.warnings, *self.unread],
             **numbers.measured(self.metrics, timeline),
         }
         return aliased(found)
-
-    def _run(self) -> dict[str, Any]:
-        """What a run of such steps costs (``run_fields``)."""
-        outputs = {"iteration_s": self.iteration_s, "computing": self.shares.computing}
-        found = run_fields(self.case, outputs, self.run)
-        return found if self.spread is None else found | {"spread": dict(self.spread)}
 
     def rows(self) -> list[dict[str, Any]]:
         """One line: what of ``to_dict`` is a single value."""
