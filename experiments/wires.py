@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -123,19 +124,15 @@ class WiresResult(Result):
         """An array's file with these links."""
         about = f"{self.array} with links calibrated by {os.path.basename(self.measured)}"
         lines = ['kind = "array"', f"extends = {json.dumps(self.array)}"]
-        lines += [f"description = {json.dumps(about)}", 'execution = "deployed"', "", "[topology]"]
-        table, sources = "", []
-        for key, entry in self.settings.items():
-            _, _, path = key.partition("topology.")
-            head, _, name = path.rpartition(".")
-            if head != table:
-                lines += ["", "[[topology.levels]]"]
-                table = head
-            lines.append(f"{name} = {json.dumps(entry.value)}")
-            if entry.source:
-                sources.append(f"{json.dumps(key)} = {json.dumps(entry.source)}")
-        source = json.dumps("its wires are described, which the deployed model has")
-        return "\n".join([*lines, "", "[sources]", f"execution = {source}", *sources]) + "\n"
+        lines += [f"description = {json.dumps(about)}", 'execution = "deployed"']
+        sources = {"execution": "its wires are described, which the deployed model has"}
+        for head, entries in groupby(self.settings.items(), lambda one: one[0].rpartition(".")[0]):
+            lines += ["", "[topology]" if head == "topology" else "[[topology.levels]]"]
+            for key, entry in entries:
+                lines.append(f"{key.rpartition('.')[2]} = {json.dumps(entry.value)}")
+                sources |= {json.dumps(key): entry.source} if entry.source else {}
+        told = [f"{key} = {json.dumps(source)}" for key, source in sources.items()]
+        return "\n".join([*lines, "", "[sources]", *told]) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an array with these links (.toml), for ``array=``."""

@@ -96,25 +96,15 @@ def _cases(args: argparse.Namespace) -> list[Case]:
     return [cases_of(args, [planner], read_layer_file(path))[0] for path in args.layers]
 
 
-PLANNERS = ("pipedream", "max-load", "phaze")
-"""What ``--planner`` takes with ``--profile``."""
 MOST = 1_000_000
 """Of devices, CPUs and micro-batches."""
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "cost_model": ("pipedream",),
-    "hierarchy": ("pipedream",),
-    "activation_ratio": ("pipedream",),
-    "straight": ("pipedream",),
-    "fewer": ("pipedream",),
-    "devices": ("max-load", "phaze"),
-    "cpus": ("max-load",),
-    "bandwidth": ("phaze",),
-    "micro_batches": ("phaze",),
-    "memory": PLANNERS,
-    "optimizer": ("phaze",),
-    "recompute": ("phaze",),
+READ = {
+    "pipedream": ["hierarchy", "cost_model", "activation_ratio", "straight", "fewer", "memory"],
+    "max-load": ["devices", "cpus", "memory"],
+    "phaze": ["devices", "bandwidth", "micro_batches", "memory", "optimizer", "recompute"],
 }
-"""By what they are in the parsed arguments: which planners read them."""
+"""What ``--planner`` takes with ``--profile``, and which options each of these reads."""
+OPTIONS = sorted({name for names in READ.values() for name in names})
 WHOLE = "stages:all"
 NEEDED = {
     "pipedream": ("hierarchy",),
@@ -140,18 +130,18 @@ def _flag(name: str) -> str:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise UsageError for an option that this planner does not read, or one that it lacks."""
-    if args.planner not in PLANNERS:
+    if args.planner not in READ:
         raise UsageError(
-            f"--profile is planned by --planner {', '.join(PLANNERS[:-1])} or {PLANNERS[-1]}, "
-            f"not by {args.planner or 'the plan of --plan'}"
+            "--profile is planned by --planner pipedream, max-load or phaze, not by "
+            f"{args.planner or 'the plan of --plan'}"
         )
     args.set = [change for change in args.set if change != f"optimizer={args.optimizer}"]
     for name, unset in _OF_NETWORKS.items():
         if getattr(args, name, unset) != unset:
             what = "NETWORK" if name == "network" else _flag(name)
             raise UsageError(f"{what} has no meaning with --profile; give one or the other")
-    for name, planners in OPTIONS.items():
-        if _given(args, name) and args.planner not in planners:
+    for name in OPTIONS:
+        if _given(args, name) and name not in READ[args.planner]:
             raise UsageError(f"{_flag(name)} has no meaning with --planner {args.planner}")
     for name in NEEDED[args.planner]:
         if not _given(args, name):

@@ -93,7 +93,7 @@ def conditions(
     Raises SpecError, PlanError or UsageError.
     """
     given = inputs.named(array)
-    texts = inputs.assignments(changes)
+    texts = changed(changes, options)
     made = next((p.plan for p in planners if isinstance(p, Planned)), None)
     size = (made.batch if made else BATCH) if batch is None else inputs.batch_of(batch)
     aim = options.get("objective", made.objective if made else "time")
@@ -122,8 +122,7 @@ def cases_of(
 ) -> list[Case]:
     """A step under each planner; raises what its parts raise, UsageError for one too large."""
     chosen = [inputs.planner_of(planner, options) for planner in planners]
-    texts = changed(changes, options)
-    asked = conditions(chosen, array, batch, execution, texts, options, folded=folded)
+    asked = conditions(chosen, array, batch, execution, changes, options, folded=folded)
     resolved = inputs.network_of(network, transforms_of(options), asked.array)
     cases = [asked.case(resolved, planner) for planner in chosen]
     check_memory(cases, options.get("max_memory"))
@@ -182,8 +181,7 @@ def study_of(
 ) -> Study:
     """Many steps, of planners ``first`` too; raises what their parts raise."""
     chosen = list(dict.fromkeys([*first, *inputs.planners_of(planners, options)]))
-    texts = changed(changes, options)
-    asked = conditions(chosen, array, batch, execution, texts, options, folded=folded)
+    asked = conditions(chosen, array, batch, execution, changes, options, folded=folded)
     metrics = options.get("metrics", "time")
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
     found = inputs.networks_of(networks, transforms_of(options), asked.array)
