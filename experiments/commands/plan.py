@@ -14,10 +14,10 @@ from experiments.options import ALIASES, PIPEDREAM
 from experiments.options import OPTIONS as TABLE
 from experiments.output import UsageError, progress_bar
 from experiments.progress import working
-from experiments.results.planned import planned
+from experiments.results.planned import PlanResult
 from experiments.results.profiles import of_max_load, of_phaze, of_pipeline
 from experiments.results.result import Answer, check_outputs, show
-from experiments.studies.case import Case
+from experiments.studies.case import Case, plan_of
 from hardware.quantity import in_bytes, parse_quantity
 from planners.pipeline.cost_models import COST_MODELS, parse_hierarchy
 from planners.pipeline.load_graph import read_load_graph
@@ -70,7 +70,7 @@ def run_plan(args: argparse.Namespace) -> None:
         plans = []
         for case in cases:
             working(done, f"planning {case.network.name}")
-            plans.append(planned(case))
+            plans.append(PlanResult(plan_of(case), case))
             done(case.network.name)
     many = Answer(
         [plan.to_dict() for plan in plans],

@@ -48,7 +48,8 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
             ".txt file, a Network, or a PyTorch module with an example of its input as a pair, "
             "(module, example)"
         )
-    form = _usual_attention(network, array) if array else None
+    young = array and array.model == "deployed" and network.fused  # than fused kernels, on wires
+    form = (array and array.attention) or ("fused" if young else None)
     chosen = CHOSEN in network.name or any(t.startswith("attention") for t in transforms)
     if form and not chosen and attention_cores(network):
         transforms = [f"attention={form}", *transforms]
@@ -58,13 +59,6 @@ def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None =
     if not isinstance(given, Network):  # whose maker was told
         tell_notes(network)
     return network
-
-
-def _usual_attention(network: Network, array: Array) -> str | None:
-    """The stack's; else, on wires, fused for decoders that are younger than fused kernels."""
-    if array.attention:
-        return array.attention
-    return "fused" if network.fused and array.model == "deployed" else None
 
 
 def _is_module(given: Any) -> bool:

@@ -13,8 +13,9 @@ from experiments.face.inputs import named
 from experiments.output import UsageError
 from experiments.results.difference import DifferenceResult, differing
 from experiments.results.explanation import ExplanationResult, explained
-from experiments.results.planned import PlanResult, planned
+from experiments.results.planned import PlanResult
 from experiments.results.step import StepResult, stepped
+from experiments.studies.case import plan_of
 from experiments.studies.runs.run import run_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def plan(
     **options: Unpack[StepOptions],
 ) -> PlanResult:
     """How a planner splits a network: a type and a share for each layer at each level."""
-    return planned(*cases_of(network, [planner], array, batch, execution, set, options))
+    (case,) = cases_of(network, [planner], array, batch, execution, set, options)
+    return PlanResult(plan_of(case), case)
 
 
 @explicit()

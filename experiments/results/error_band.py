@@ -151,7 +151,10 @@ class Errors:
         for source in np.unique(self.sources):
             others = self.without(source)
             for i in np.flatnonzero(self.sources == source).tolist():
-                needed[i] = _needed(self.logs[i], *others.quantiles(self.row(i)))
+                low, middle, high = others.quantiles(self.row(i))
+                off = self.logs[i] - middle
+                side = high - middle if off > 0 else middle - low
+                needed[i] = abs(off) / side if side else math.inf
         return float(np.quantile(needed, INSIDE))
 
     def band(self, of: Features, widening: float) -> ErrorBand:
@@ -164,12 +167,6 @@ class Errors:
             float(weights.sum() ** 2 / (weights**2).sum()),
             str(self.sources[distances.argmin()]),
         )
-
-
-def _needed(log: float, low: float, middle: float, high: float) -> float:
-    """By how much a band has to be wider to have this error."""
-    side = high - middle if log > middle else middle - low
-    return abs(log - middle) / side if side else math.inf
 
 
 @cache

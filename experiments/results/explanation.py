@@ -240,16 +240,12 @@ def path_table(result: Explanation) -> Table:
     table = table_of("Critical path", ("operation", "time", "of the step"), ("operation",))
     for bound, ps in paths.by_bound().items():
         if ps:
-            table.add_row(BOUNDS[bound], _time(ps), f"{paths.share(ps):.1%}")
+            table.add_row(BOUNDS[bound], duration(ps / PICOSECONDS), f"{paths.share(ps):.1%}")
     table.add_section()
     names = names_of(result.case, result.timeline)
     for key, ps in paths.by_kind().items():
-        table.add_row(names[key], _time(ps), f"{paths.share(ps):.1%}")
+        table.add_row(names[key], duration(ps / PICOSECONDS), f"{paths.share(ps):.1%}")
     return table
-
-
-def _time(ps: int) -> str:
-    return duration(ps / PICOSECONDS)
 
 
 def _links(result: Explanation) -> Table:

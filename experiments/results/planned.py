@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.output import table_of, width
 from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
-from experiments.studies.case import Case, plan_of
+from experiments.studies.case import Case
 from experiments.studies.speedups import inexact
 from hardware import Array
 from planners import OBJECTIVES, Partition, Pipeline, Plan, Split, Update
@@ -89,11 +89,6 @@ class PlanResult(Result):
 
 
 CUTS = ("group", "level", "layer", "type", "share", "cost", "update")
-
-
-def planned(case: Case) -> PlanResult:
-    """A case's plan; raises PlanError where it cannot be made."""
-    return PlanResult(plan_of(case), case)
 
 
 def tables(plan: Plan, array: Array) -> list[Table | str]:
