@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from experiments.options import option_rows
 from experiments.output import fitted, table, text_of
-from experiments.results.html import html_of
+from experiments.results.formats import html_of
 from hardware import catalog_models, catalog_names, catalog_rows
 from planners import BASELINES, JUDGED, PlanError, load_planner, planner_names
 from simulator.asynchronous.registry import ALGORITHMS

@@ -208,6 +208,10 @@ def _pipeline_dict(result: Explanation) -> dict[str, Any] | None:
 
 def _path_dict(result: Explanation) -> dict[str, Any]:
     paths = result.paths
+
+    def part(ps: int) -> dict[str, Any]:
+        return {"seconds": ps / PICOSECONDS, "share": paths.share(ps)}
+
     return {
         "segments": [
             {
@@ -224,13 +228,10 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
         ],
         "bounds_s": {bound: ps / PICOSECONDS for bound, ps in paths.by_bound().items()},
         "kinds": [
-            {"phase": phase, "kind": kind, "seconds": ps / PICOSECONDS, "share": paths.share(ps)}
+            {"phase": phase, "kind": kind} | part(ps)
             for (phase, kind), ps in paths.by_kind().items()
         ],
-        "layers": [
-            {"layer": layer, "seconds": ps / PICOSECONDS, "share": paths.share(ps)}
-            for layer, ps in paths.by_layer().items()
-        ],
+        "layers": [{"layer": layer} | part(ps) for layer, ps in paths.by_layer().items()],
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.output import UsageError, check_writable, deliver, text_of, to_json, whole_file
 from experiments.pictures.figures import check_plot, save, shortened
-from experiments.results.formats import csv_of, markdown_of
+from experiments.results.formats import csv_of, html_of, markdown_of
 from hardware import format_quantity
 from hardware.reader import extra
 
@@ -68,8 +68,6 @@ class Result(ABC):
 
     def _repr_html_(self) -> str:
         """The summary, for notebooks; names from strangers' files stay text."""
-        from experiments.results.html import html_of
-
         return html_of(self.tables())
 
     def summary(self) -> str:

@@ -236,8 +236,7 @@ class StepResult(Result):
         Chakra's (.et), by the ending of the name.
         """
         name = os.fspath(path)
-        if not name.lower().endswith(ENDINGS):
-            raise UsageError(f"{name!r}: the name must end in {', '.join(ENDINGS)}")
+        check_ending(name, "")
         write(name, self.case, self.plan, self.timeline, sites(self.timeline))
 
 
@@ -352,10 +351,10 @@ ENDINGS = (".png", ".svg", ".pdf", ".json.gz", ".json", ".csv", ".pt.trace.json"
 """What ``save`` and ``accelarray timeline`` write."""
 
 
-def check_ending(output: str) -> None:
+def check_ending(output: str, flag: str = "--output ") -> None:
     """Raise UsageError unless the name ends in a format that is written."""
     if not output.lower().endswith(ENDINGS):
-        raise UsageError(f"--output {output!r}: the name must end in {', '.join(ENDINGS)}")
+        raise UsageError(f"{flag}{output!r}: the name must end in {', '.join(ENDINGS)}")
 
 
 def write(output: str, case: Case, plan: Plan, timeline: Timeline, shown: list[Site]) -> None:

@@ -4,7 +4,7 @@ import re
 
 from rich.table import Table
 
-from experiments.results.html import RULE, html_of
+from experiments.results.formats import RULE, html_of
 
 
 def table(title: str | None = None, **options: bool) -> Table:
