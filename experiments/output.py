@@ -102,24 +102,19 @@ def _narrow(column: Column) -> str:
 
 
 def fitted(
-    title: str, rows: Sequence[Mapping[str, Any]], least: Sequence[str] = (), form: str = "table"
+    title: str, rows: Sequence[Mapping[str, Any]], least: Sequence[str] = ()
 ) -> list[Table | str]:
-    """``table`` without those columns of ``least``, in order, that a terminal has no room for.
-
-    Which, is said below it. Other forms than "table" have room for all.
-    """
+    """``table`` without the columns of ``least`` that a terminal has no room for; says which."""
     dropped: list[str] = []
     for key in (key for key in least if key in rows[0]):
-        if form != "table" or _least_width(rows, dropped) <= width():
+        if _least_width(rows, dropped) <= width():
             break
         dropped.append(key)
     kept = [{key: v for key, v in row.items() if key not in dropped} for row in rows]
-    said = (
-        [f"Not shown here: {', '.join(dropped)} (a wider terminal and --format json have all)."]
-        if dropped
-        else []
-    )
-    return [table(title, kept), *said]
+    if not dropped:
+        return [table(title, kept)]
+    said = f"Not shown here: {', '.join(dropped)} (a wider terminal and --format json have all)."
+    return [table(title, kept), said]
 
 
 def width() -> int:

@@ -147,13 +147,7 @@ def _described(action: argparse.Action) -> str:
 class _Change(argparse.Action):
     """Notes an option, and that a spec is changed by it."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,  # noqa: ARG002
-    ) -> None:
+    def __call__(self, _: object, namespace: argparse.Namespace, values: Any, *__: object) -> None:
         setattr(namespace, self.dest, values)
         namespace.set = [*namespace.set, f"{self.dest}={values}"]
 

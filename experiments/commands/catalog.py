@@ -178,8 +178,9 @@ def _deliver(
     data: Any,
     least: Sequence[str] = (),
 ) -> None:
-    """Rows as a table or a spreadsheet, or data as JSON."""
-    show(args, Answer(data, lambda: rows, lambda: fitted(title, rows, least, args.format)))
+    """Rows as a table, of which a terminal may go without the ``least``, or data as JSON."""
+    dropped = least if args.format == "table" else ()
+    show(args, Answer(data, lambda: rows, lambda: fitted(title, rows, dropped)))
 
 
 COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
@@ -235,7 +236,7 @@ def _parts(
     shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
     alike = [key for key in (*LEAST_results, *COLUMNS) if len({row[key] for row in shown}) == 1]
     least = list(dict.fromkeys([LEAST_results[0], *alike, *LEAST_results]))
-    return fitted(title, shown, least, args.format) if rows else [title]
+    return fitted(title, shown, least if args.format == "table" else ()) if rows else [title]
 
 
 def _conditions(where: list[str]) -> dict[str, str]:

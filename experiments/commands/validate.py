@@ -28,7 +28,7 @@ def run_validate(args: argparse.Namespace) -> None:
     if args.plot and args.rows is None:  # before the work, not after it
         check_drawable(len(tables_of(args.table)[0]))
     found = validate(**keywords_of(args, validate))
-    show(args, replace(found, form=args.format))
+    show(args, found if args.format == "table" else replace(found, least=()))
 
 
 def configure_calibrate(parser: Parser) -> None:

@@ -50,8 +50,7 @@ class ValidationResult(Result):
     sections: tuple[Section, ...]
     draw: Callable[[], Figure]
     least: tuple[str, ...] = LEAST
-    form: str = "table"
-    """Forms other than "table" have room for all columns."""
+    """Columns that a narrow terminal goes without."""
 
     def title(self) -> str:
         """The first section's title."""
@@ -71,7 +70,7 @@ class ValidationResult(Result):
         found: list[Table | str] = []
         for section in self.sections:
             rows = section.rows
-            table = fitted(section.title, rows, self.least, self.form) if rows else []
+            table = fitted(section.title, rows, self.least) if rows else []
             found += [*table, *section.messages, ""]
         return found[:-1]
 
