@@ -7,19 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from experiments.face import inputs
-from experiments.face.forms import (
-    ArrayOptions,
-    Changes,
-    NetworkOptions,
-    Options,
-    Progress,
-    RunOptions,
-    StepOptions,
-    StudyOptions,
-)
+from experiments.face import forms, inputs
 from experiments.notices import tell
 from experiments.output import hearing
 from experiments.studies import options as vary
@@ -34,9 +24,6 @@ from hardware import Array
 from planners import Objective, Planner
 from simulator import usual
 from workloads import Network
-
-if TYPE_CHECKING:
-    from experiments.face.forms import StoreLike
 
 BATCH = 512
 
@@ -64,14 +51,14 @@ SHORT = ("precision", "optimizer", "stack", "price")
 """Keywords that are short for a change of the array's spec."""
 
 
-def changed(changes: Changes, options: ArrayOptions) -> list[str]:
+def changed(changes: forms.Changes, options: forms.ArrayOptions) -> list[str]:
     """Changes of the array's spec, those by keyword (``precision``, ...) among them."""
     values: Mapping[str, Any] = options
     short = [f"{name}={values[name]}" for name in SHORT if values.get(name) is not None]
     return [*inputs.assignments(changes), *short]
 
 
-def transforms_of(options: NetworkOptions) -> list[str]:
+def transforms_of(options: forms.NetworkOptions) -> list[str]:
     """Changes of the network, by ``transform`` and ``attention``."""
     asked, form = options.get("transform") or (), options.get("attention")
     texts = [asked] if isinstance(asked, str) else list(asked)
@@ -83,8 +70,8 @@ def conditions(
     array: object,
     batch: object,
     execution: object,
-    changes: Changes,
-    options: Options,
+    changes: forms.Changes,
+    options: forms.Options,
     *,
     folded: bool,
 ) -> Conditions:
@@ -115,8 +102,8 @@ def cases_of(
     array: object,
     batch: object,
     execution: object,
-    changes: Changes,
-    options: StepOptions,
+    changes: forms.Changes,
+    options: forms.StepOptions,
     *,
     folded: bool = True,
 ) -> list[Case]:
@@ -137,10 +124,10 @@ class Study:
     planners: tuple[str | Planner, ...]
     conditions: Conditions
     metrics: tuple[str, ...]
-    options: StudyOptions
+    options: forms.StudyOptions
 
 
-def opened(store: StoreLike | None) -> AbstractContextManager[Store | None]:
+def opened(store: forms.StoreLike | None) -> AbstractContextManager[Store | None]:
     """A store that was given as a path, open meanwhile; or one that is open."""
     if isinstance(store, str | PathLike):
         return Store(os.fspath(store))
@@ -148,7 +135,9 @@ def opened(store: StoreLike | None) -> AbstractContextManager[Store | None]:
 
 
 @contextmanager
-def running(options: RunOptions, total: int | None) -> Iterator[tuple[Runner, Progress, list[str]]]:
+def running(
+    options: forms.RunOptions, total: int | None
+) -> Iterator[tuple[Runner, forms.Progress, list[str]]]:
     """Where cases run and are kept, who hears of finished ones, and what was said before.
 
     A store that was given as a path is open meanwhile; without a function for it, progress is a
@@ -173,8 +162,8 @@ def study_of(
     array: object,
     batch: object,
     execution: object,
-    changes: Changes,
-    options: StudyOptions,
+    changes: forms.Changes,
+    options: forms.StudyOptions,
     *,
     folded: bool = True,
     first: Sequence[str] = (),
