@@ -258,26 +258,19 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
         with lines(total) as count:
             yield count
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
 
     columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("{task.fields[label]}", markup=False),
+        bars.SpinnerColumn(),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeElapsedColumn(),
+        bars.TextColumn("{task.fields[left]}"),
+        bars.TextColumn("{task.fields[label]}", markup=False),
     )
     console = Console(stderr=True, get_time=time.monotonic)
-    with Progress(*columns, console=console, transient=True) as progress:
+    with bars.Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=total, label="the first case", left="")
 
         def shown(count: Count) -> None:

@@ -205,13 +205,9 @@ def share_within(cases: Mapping[str, Sequence[tuple[Case, float]]]) -> tuple[int
 
 def error_band(case: Case) -> ErrorBand | None:
     """What measured steps say of a case; None for a machine of which none is known."""
-    of = features_of(case)
-    return None if of is None else _band(tuple(of.items()))
-
-
-@cache
-def _band(features: tuple[tuple[str, Any], ...]) -> ErrorBand | None:
-    of, (errors, widening) = dict(features), shipped()
+    if (of := features_of(case)) is None:
+        return None
+    errors, widening = shipped()
     return errors.band(of, widening) if of["chip"] in errors.features["chip"] else None
 
 
