@@ -123,22 +123,16 @@ def _listed(groups: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
     return "\n\n".join(parts)
 
 
-def _papers() -> str:
-    """What ``accelarray papers`` prints."""
-    return (
-        "usage: accelarray papers COMMAND ...\n\nStudies of papers and of measured machines.\n\n"
-        f"{_listed({'commands': PAPERS})}\n\n"
-        "Flags of a command: accelarray papers COMMAND --help\n"
-    )
-
-
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The arguments, with those of a file of options where one is named; raises UsageError."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["papers"]:
         words = words[1:]
         if not words or words[0] in ("-h", "--help"):
-            print(_papers(), end="")
+            print("usage: accelarray papers COMMAND ...\n")
+            print("Studies of papers and of measured machines.\n")
+            print(_listed({"commands": PAPERS}))
+            print("\nFlags of a command: accelarray papers COMMAND --help")
             raise SystemExit(0)
         if words[0] not in PAPERS:
             raise unknown_command(words[0], PAPERS, "papers ")

@@ -67,7 +67,9 @@ def collective(
     place = array_of(array, changed(set, options))
     with hearing(progress, 3) as done:
         wires = Wires(place)
-        _check_size(collective, algorithm, len(wires.nodes))
+        nodes, pairs = len(wires.nodes), collective == "all-to-all" or algorithm == "direct"
+        if pairs and nodes * nodes > MOST_MESSAGES:  # which would take minutes
+            raise UsageError(f"{nodes:,} nodes: messages between all pairs are too many to count")
         done("choosing messages")
         found = offer(wires, collective, wires.nodes, size_bytes, algorithm)
         done("running")
@@ -90,25 +92,16 @@ def parse_bytes(text: str) -> float:
         raise UsageError(f"--bytes {text!r}: {error}, or a whole number of bytes") from None
 
 
-def _check_size(name: str, algorithm: str, nodes: int) -> None:
-    """Refuse what would take minutes: messages between all pairs of very many nodes."""
-    pairs = name == "all-to-all" or algorithm == "direct"
-    if pairs and nodes * nodes > MOST_MESSAGES:
-        raise UsageError(f"{nodes:,} nodes: messages between all pairs are too many to count")
-
-
-def bus_factor(name: str, nodes: int) -> float:
-    """What makes of algbw a busbw, as nccl-tests (doc/PERFORMANCE.md) has it."""
-    if name == "broadcast" or nodes < 2:
-        return 1.0
-    return (2 if name == "all-reduce" else 1) * (nodes - 1) / nodes
-
-
 def rates(name: str, nodes: int, size_bytes: float, time_s: float) -> dict[str, float | None]:
-    """Algbw and busbw in GB/s (1e9 bytes); None of what takes no time."""
+    """Algbw and busbw in GB/s (1e9 bytes); None of what takes no time.
+
+    What makes of algbw a busbw is as nccl-tests (doc/PERFORMANCE.md) has it.
+    """
     algbw = size_bytes / time_s / 1e9 if time_s else None
-    busbw = None if algbw is None else algbw * bus_factor(name, nodes)
-    return {"algbw_gb_per_s": algbw, "busbw_gb_per_s": busbw}
+    factor = (2 if name == "all-reduce" else 1) * (nodes - 1) / nodes
+    if name == "broadcast" or nodes < 2:
+        factor = 1.0
+    return {"algbw_gb_per_s": algbw, "busbw_gb_per_s": None if algbw is None else algbw * factor}
 
 
 def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str, Any]:

@@ -74,7 +74,11 @@ def run_show(args: argparse.Namespace) -> None:
     if known:
         network = inputs.network_of(args.name)
         if args.output and args.output.endswith(".onnx"):
-            _write_onnx(network, args.output)
+            from workloads.exporters.onnx_model import to_onnx
+
+            data = to_onnx(network).SerializeToString()
+            with whole_file(args.output) as path:
+                path.write_bytes(data)
         else:
             rows = _layers(network)
             _deliver(args, _about(network), rows, _network(network, rows), LEAST_catalog)
@@ -89,14 +93,6 @@ def run_show(args: argparse.Namespace) -> None:
         _show_spec(args, kind, *load(args.name, args.set))
     else:
         raise UsageError(_unknown(args.name))
-
-
-def _write_onnx(network: Network, output: str) -> None:
-    from workloads.exporters.onnx_model import to_onnx
-
-    data = to_onnx(network).SerializeToString()
-    with whole_file(output) as path:
-        path.write_bytes(data)
 
 
 def _unknown(name: str) -> str:
