@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -163,12 +162,8 @@ def run_pipedream(args: argparse.Namespace) -> None:
     """Plan a profile and deliver; what a plan leaves out goes to stderr where no table says it."""
     _check(args)
     check_outputs(args)
-    planned: dict[str, Callable[[argparse.Namespace], tuple[Answer, list[str]]]] = {
-        "pipedream": _pipedream,
-        "max-load": _max_load,
-        "phaze": _phaze,
-    }
-    shown, notes = planned[args.planner](args)
+    planned = {"pipedream": _pipedream, "max-load": _max_load, "phaze": _phaze}[args.planner]
+    shown, notes = planned(args)
     if args.format in ("json", "csv"):
         for note in notes:
             tell(note)

@@ -23,10 +23,6 @@ def configure_train(parser: Parser) -> None:
     parser.set_defaults(vary=None)
 
 
-ONE = ("trace", "history")
-"""Outputs of one method."""
-
-
 def run_train(args: argparse.Namespace) -> None:
     """Run every method, then deliver table, picture, trace and page."""
     _check(args)
@@ -45,14 +41,14 @@ def run_train(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise UsageError for outputs that a run does not have."""
-    for flag in ("plot", "report", "trace", "history"):
-        if getattr(args, flag) and args.vary:
+    for flag in (one for one in ("plot", "report", "trace", "history") if getattr(args, one)):
+        if args.vary:
             raise UsageError(f"--{flag}: not with --vary, which prints a row for each run")
-        if getattr(args, flag) and args.method == "pipeline" and not args.compare:
+        if args.method == "pipeline" and not args.compare:
             raise UsageError(f"--{flag}: not with --method pipeline (timeline draws its steps)")
-        if getattr(args, flag) and args.compare and args.store:
+        if args.compare and args.store:
             raise UsageError(f"--{flag}: a --store keeps numbers, not timelines; leave one out")
-        if flag in ONE and getattr(args, flag) and args.compare and "," in args.compare:
+        if flag in ("trace", "history") and args.compare and "," in args.compare:
             raise UsageError(f"--{flag}: of one method; use --method")
     if args.compare and args.method != "all-reduce":
         raise UsageError("--compare names the methods: leave out --method")

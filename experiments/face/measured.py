@@ -102,13 +102,10 @@ def validate(
     if per_source < 0:
         raise UsageError(f"--per-source {per_source}: must be 0 or more")
     if rows is None:
-        given = {"calibration": calibration, "per-source": per_source, "rank": rank}
-        given["estimate"] = estimate
-        only = given | {name: options.get(name) for name in RUN}
-        for name in (name for name, value in only.items() if value):
-            raise UsageError(
-                f"--{name.replace('_', '-')} is for measured rows: say --rows FILE, too"
-            )
+        only = {"calibration": calibration, "per-source": per_source, "rank": rank}
+        only |= {"estimate": estimate} | {name: options.get(name) for name in RUN}
+        if given := [name.replace("_", "-") for name, value in only.items() if value]:
+            raise UsageError(f"--{given[0]} is for measured rows: say --rows FILE, too")
         return _everything(table, changes, options)
     if table or changes:
         flag = "--table" if table else "--set"
