@@ -102,8 +102,9 @@ def validate(
     if per_source < 0:
         raise UsageError(f"--per-source {per_source}: must be 0 or more")
     if rows is None:
-        only = {"calibration": calibration, "per-source": per_source, "rank": rank}
-        only |= {"estimate": estimate} | {name: options.get(name) for name in RUN}
+        only: dict[str, object] = {"calibration": calibration, "per-source": per_source}
+        only |= {"rank": rank, "estimate": estimate}
+        only |= {name: options.get(name) for name in RUN}
         if given := [name.replace("_", "-") for name, value in only.items() if value]:
             raise UsageError(f"--{given[0]} is for measured rows: say --rows FILE, too")
         return _everything(table, changes, options)
