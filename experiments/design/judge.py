@@ -5,8 +5,6 @@ Evaluations survive as rows of a store, written a few at a time.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -19,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from experiments.design.space import Design, Space
-from experiments.studies.running.store import Store
+from experiments.studies.running.store import Store, digest
 from hardware import Units
 from hardware.reader import Table, checked, number
 from hardware.units import AREA, POWER
@@ -113,8 +111,7 @@ class StoredEvaluations:
 
     def key(self, design: Design) -> str:
         """SHA-256 of the steps' identity and the design."""
-        text = json.dumps([self._of, asdict(design)], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest([self._of, asdict(design)])
 
     def get(self, design: Design) -> tuple[float, ...] | None:
         """Seconds of each step, if they were kept."""

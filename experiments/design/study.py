@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from experiments.design.runs import Ran, Runs, device_of
 from experiments.design.space import Design, Space
 from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of
+from experiments.studies.running.store import digest
 from planners import Place
 from simulator import MODEL_VERSION
 from simulator.lowering.units.cores import Site, sites
@@ -173,11 +172,6 @@ def run_search(judge: Judge, search: str, budget: int | None, seed: int = 0) -> 
 
 def _identity(asked: Asked, group: Sequence[Site]) -> str:
     """What evaluations of these steps depend on, but for the design."""
-    of = {
-        "model": MODEL_VERSION,
-        "sites": [site.step.digest() for site in group],
-        "clock": asked.space.clock_hz,
-        "dataflow": asked.space.dataflow,
-    }
-    text = json.dumps(of, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    steps, space = [site.step.digest() for site in group], asked.space
+    of = {"model": MODEL_VERSION, "sites": steps, "clock": space.clock_hz}
+    return digest(of | {"dataflow": space.dataflow})

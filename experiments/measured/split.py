@@ -7,6 +7,7 @@ What is unknown is never taken in silence: each value that a row does not state 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
@@ -32,6 +33,10 @@ ARCHITECTURES = ("gpt", "llama", "moe", "mla_moe")
 """What rows call kinds of blocks; those of experts are llama's."""
 HALF = ("selective-op", "custom", "offload", "qkv_offload", "offload_qkv")
 """Some products are kept (or fetched from the host), which is not told: half of the blocks."""
+
+
+Taken = Callable[[int | None, str, int], int]
+"""What a row says, or else, told by that name, what is usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,32 @@ def split_of(row: Row, machine: Machine) -> Split:
 
     if row.gbs is None:
         raise LeftOutError("the batch is not stated")
-    if row.stage_hw:
-        return _of_stages(row, machine, assumed)
+    said = Staging(
+        parallel=Axes(vp=row.vp or 1, cp=row.cp or 1, sp=row.sp),
+        stage_hw=row.stage_hw.replace(" ", ""),
+    )
+    if row.stage_hw:  # says pp, tp and dp, which are not read beside it
+        axes, micro = _of_stages(said), taken(row.mbs, "micro-batch", 1)
+    else:
+        axes, micro = _of_degrees(row, row.gbs, machine, taken)
+    recompute, more = _recompute(row, machine, axes.pp * axes.vp, assumed)
+    zero = _zero(row, assumed)
+    if zero and row.stage_hw and replicas_apart(said):
+        assumed.append("weights of unlike replicas updated whole")
+        zero = 0
+    fused = _fused(row, assumed)
+    return Split(axes, zero, micro, recompute, fused, tuple(assumed), more)
+
+
+def _of_stages(said: Staging) -> Axes:
+    try:
+        return with_stages(said).parallel or Axes()
+    except PlanError as error:
+        raise LeftOutError(str(error)) from None
+
+
+def _of_degrees(row: Row, batch: int, machine: Machine, taken: Taken) -> tuple[Axes, int]:
+    """Axes and micro-batch of a row that names its degrees."""
     tp, pp = taken(row.tp, "tp", 1), taken(row.pp, "pp", 1)
     vp = taken(row.vp, "vp", _interleaved(row, pp)) if pp > 1 else 1
     cp, ep = row.cp or 1, row.ep or 1
@@ -79,50 +108,13 @@ def split_of(row: Row, machine: Machine) -> Split:
     if dp * tp * pp * cp != row.gpus:
         raise LeftOutError(f"dp {dp} x tp {tp} x pp {pp} x cp {cp} are not its {row.gpus} chips")
     # A whole batch at once on TPUs, as XLA runs it, and 1 on GPUs.
-    micro = taken(row.mbs, "micro-batch", max(row.gbs // dp, 1) if machine.tpu else 1)
-    if row.gbs % (dp * micro):
+    micro = taken(row.mbs, "micro-batch", max(batch // dp, 1) if machine.tpu else 1)
+    if batch % (dp * micro):
         raise LeftOutError(
-            f"a batch of {row.gbs} is no multiple of dp {dp} x micro-batches of {micro}"
+            f"a batch of {batch} is no multiple of dp {dp} x micro-batches of {micro}"
         )
-    recompute, more = _recompute(row, machine, pp * vp, assumed)
-    whole = row.framework.startswith(WHOLE_EXPERTS) and ep % tp == 0
-    return Split(
-        axes=Axes(dp=dp, pp=pp, tp=tp, vp=vp, cp=cp, ep=ep, sp=row.sp and tp > 1, etp=int(whole)),
-        zero=_zero(row, assumed),
-        micro_batch=micro,
-        recompute=recompute,
-        fused_attention=_fused(row, assumed),
-        assumed=tuple(assumed),
-        more=more,
-    )
-
-
-def _of_stages(row: Row, machine: Machine, assumed: list[str]) -> Split:
-    """A row's whose stages say their devices: pp, tp and dp are not read beside them."""
-    said = Staging(
-        parallel=Axes(vp=row.vp or 1, cp=row.cp or 1, sp=row.sp),
-        stage_hw=row.stage_hw.replace(" ", ""),
-    )
-    try:
-        axes = with_stages(said).parallel or Axes()
-    except PlanError as error:
-        raise LeftOutError(str(error)) from None
-    if row.mbs is None:
-        assumed.append("micro-batch 1")
-    recompute, more = _recompute(row, machine, axes.pp * axes.vp, assumed)
-    zero = _zero(row, assumed)
-    if zero and replicas_apart(said):
-        assumed.append("weights of unlike replicas updated whole")
-        zero = 0
-    return Split(
-        axes=axes,
-        zero=zero,
-        micro_batch=row.mbs or 1,
-        recompute=recompute,
-        fused_attention=_fused(row, assumed),
-        assumed=tuple(assumed),
-        more=more,
-    )
+    etp = int(row.framework.startswith(WHOLE_EXPERTS) and ep % tp == 0)
+    return Axes(dp=dp, pp=pp, tp=tp, vp=vp, cp=cp, ep=ep, sp=row.sp and tp > 1, etp=etp), micro
 
 
 def _interleaved(row: Row, pp: int) -> int:

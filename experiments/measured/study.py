@@ -207,12 +207,7 @@ def at_shares(of: RowCase, constants: Constants) -> RowCase:
         else:
             words.append(f"share of {device.name} as in the catalog")
 
-    def reaching(device: Device) -> Device:
-        share = shares.get(device.name, device.roofline.matrix_efficiency)
-        return replace(device, roofline=replace(device.roofline, matrix_efficiency=share))
-
-    array = of.case.array.with_devices(reaching)
-    return _assuming(replace(of, case=replace(of.case, array=array)), dict.fromkeys(words))
+    return _assuming(_reaching(of, shares), dict.fromkeys(words))
 
 
 def _assuming(of: RowCase, words: Iterable[str]) -> RowCase:
@@ -221,8 +216,15 @@ def _assuming(of: RowCase, words: Iterable[str]) -> RowCase:
 
 def at_share(of: RowCase, share: float) -> RowCase:
     """The same where products reach a share of their peak."""
+    devices = (device for device, _ in of.case.array.group.kinds)
+    return _reaching(of, {device.name: share for device in devices})
+
+
+def _reaching(of: RowCase, shares: Mapping[str, float]) -> RowCase:
+    """The same where devices of those names have such shares."""
 
     def reaching(device: Device) -> Device:
+        share = shares.get(device.name, device.roofline.matrix_efficiency)
         return replace(device, roofline=replace(device.roofline, matrix_efficiency=share))
 
     array = of.case.array.with_devices(reaching)

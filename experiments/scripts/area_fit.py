@@ -37,16 +37,6 @@ class Design(NamedTuple):
         )
 
 
-class Miss(NamedTuple):
-    """Relative errors of a fit on designs it has not seen: how many, median, nine in ten, worst."""
-
-    rule: str
-    designs: int
-    median: float
-    nine_in_ten: float
-    worst: float
-
-
 RULES: dict[str, Callable[[int, Design], bool]] = {
     "every fifth design": lambda place, _: place % 5 == 0,
     "128 MiB of buffer": lambda _, d: d.units.buffer_bytes == 128 * MIB,
@@ -85,35 +75,31 @@ def fit(known: Iterable[Design]) -> Area:
     return Area(*found.tolist())
 
 
-def missed(area: Area, unseen: Iterable[Design], rule: str) -> Miss:
-    """Its relative errors there."""
+def missed(area: Area, unseen: Iterable[Design]) -> dict[str, float]:
+    """How many designs it has not seen, and its relative errors there."""
     errors = np.array([abs(area.um2(design.units) / design.um2 - 1) for design in unseen])
-    nine = float(np.quantile(errors, 0.9))
-    return Miss(rule, len(errors), float(np.median(errors)), nine, float(errors.max()))
+    median, nine, worst = np.quantile(errors, (0.5, 0.9, 1)).tolist()
+    return {"designs": len(errors), "median": median, "nine in ten": nine, "worst": worst}
 
 
-def held_out(rule: str) -> Miss:
+def held_out(rule: str) -> dict[str, float]:
     """The fit on all other designs, on those that a rule holds out."""
     out = [RULES[rule](place, design) for place, design in enumerate(designs())]
     pairs = list(zip(designs(), out, strict=True))
     area = fit(design for design, unseen in pairs if not unseen)
-    return missed(area, (design for design, unseen in pairs if unseen), rule)
+    return missed(area, (design for design, unseen in pairs if unseen))
 
 
 def main() -> None:
     """Print both tables."""
     area = fit(designs())
     fitted = [{"of each": name, "um2": f"{value:.4f}"} for name, value in asdict(area).items()]
-    misses = [missed(area, designs(), "none: the fit itself"), *map(held_out, RULES)]
+    misses = {"none: the fit itself": missed(area, designs())}
+    misses |= {rule: held_out(rule) for rule in RULES}
     rows = [
-        {
-            "held out": miss.rule,
-            "designs": miss.designs,
-            "median": f"{miss.median:.1%}",
-            "nine in ten": f"{miss.nine_in_ten:.1%}",
-            "worst": f"{miss.worst:.1%}",
-        }
-        for miss in misses
+        {"held out": rule, "designs": miss.pop("designs")}
+        | {name: f"{error:.1%}" for name, error in miss.items()}
+        for rule, miss in misses.items()
     ]
     print(text_of(table("Fit on all designs", fitted), table("Relative error", rows)), end="")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from experiments.studies.running.store import digest
 from hardware import COMMAND_LINE, Array
 from planners import (
     BASELINES,
@@ -228,7 +227,7 @@ class Case:
 
         An outside planner is asked for its plan (see ``settled``).
         """
-        return _digest(self._identity())
+        return digest(self._identity())
 
     def _changes(self) -> dict[str, str]:
         changed = {s.key: s.value for s in self.array.settings if s.source == COMMAND_LINE}
@@ -255,12 +254,6 @@ class Case:
             **_array(self.array),
             "folded": self.folded,
         }
-
-
-def _digest(data: Any) -> str:
-    """SHA-256 of canonical JSON."""
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _options(execution: Execution) -> dict[str, Any]:
@@ -295,7 +288,7 @@ def _array(array: Array) -> dict[str, Any]:
 def _layers(network: Network) -> str:
     """A digest of the layers without their names: inputs are numbers, -1 the network's."""
     number = {"input": -1, "": -1} | {layer.name: i for i, layer in enumerate(network.layers)}
-    return _digest(
+    return digest(
         [
             asdict(layer)
             | {

@@ -129,7 +129,7 @@ class Choices:
         """A combination as the first pass takes it."""
         update = Update.SHARDED if choice.update == AUTO else choice.update
         schedule = choice.schedule or self._schedule
-        firsts = self._firsts(choice.layers) if choice.layers else ()
+        firsts = _firsts(self.network, choice.layers) if choice.layers else ()
         return Layout(
             choice.axes, choice.micro_batch, choice.recompute, str(update), schedule, firsts
         )
@@ -245,48 +245,10 @@ class Choices:
         return [str(one) for one in Update if one is not Update.WEIGHTS or axes.pp == 1]
 
     def _layers(self, stages: int) -> list[tuple[int, ...]]:
-        """Blocks of each stage: the usual ones (none), and with fewer in the last, or both ends.
-
-        What the ends have less goes to those that have the fewest between them.
-        """
+        """Blocks of each stage: the usual ones (none), and with fewer in the last, or both ends."""
         if stages < 2 or "layers" not in self.varied or stages > self._blocks:
             return [()]
-        if stages not in self._uneven:
-            usual = self._usual(stages)
-            found: list[tuple[int, ...]] = [()]
-            for first, last in ((0, 1), (1, 1), (0, 2)):
-                counts = [usual[0] - first, *usual[1:-1], usual[-1] - last]
-                inner = range(1, stages - 1) or range(1)
-                for _ in range(first + last):
-                    counts[min(inner, key=counts.__getitem__)] += 1
-                if min(counts) > 0 and counts != usual and tuple(counts) not in found:
-                    found.append(tuple(counts))
-            self._uneven[stages] = found
-        return self._uneven[stages]
-
-    def _usual(self, stages: int) -> list[int]:
-        """Blocks of each stage, as planner "axes" cuts."""
-        graph, ends = partition_graph(self.network), usual_first_nodes(self.network, stages)
-        blocks = blocks_of(graph).firsts
-        return [
-            sum(first <= node < end for node in blocks)
-            for first, end in pairwise((*ends, len(graph)))
-        ]
-
-    @cached_property
-    def _uneven(self) -> dict[int, list[tuple[int, ...]]]:
-        return {}
-
-    def _firsts(self, layers: tuple[int, ...]) -> tuple[int, ...]:
-        """The first node of stages of so many blocks."""
-        if layers not in self._begins:
-            graph = partition_graph(self.network)
-            self._begins[layers] = first_nodes_of(graph, layers, len(layers))
-        return self._begins[layers]
-
-    @cached_property
-    def _begins(self) -> dict[tuple[int, ...], tuple[int, ...]]:
-        return {}
+        return [(), *_uneven(self.network, stages)]
 
     @property
     def capacity_bytes(self) -> float:
@@ -312,6 +274,28 @@ class Choices:
 @once_for_each
 def _parameters(network: Network) -> int:
     return network.parameters
+
+
+@once_for_each
+def _firsts(network: Network, layers: tuple[int, ...]) -> tuple[int, ...]:
+    """The first node of stages of so many blocks."""
+    return first_nodes_of(partition_graph(network), layers, len(layers))
+
+
+@once_for_each
+def _uneven(network: Network, stages: int) -> list[tuple[int, ...]]:
+    """As planner "axes" cuts, but for what the ends have less: those between have it, evenly."""
+    graph, firsts = partition_graph(network), usual_first_nodes(network, stages)
+    ends, blocks, found = (*firsts, len(graph)), blocks_of(graph).firsts, list[tuple[int, ...]]()
+    usual = [sum(first <= node < end for node in blocks) for first, end in pairwise(ends)]
+    for first, last in ((0, 1), (1, 1), (0, 2)):
+        counts = [usual[0] - first, *usual[1:-1], usual[-1] - last]
+        inner = range(1, stages - 1) or range(1)
+        for _ in range(first + last):
+            counts[min(inner, key=counts.__getitem__)] += 1
+        if min(counts) > 0 and counts != usual and tuple(counts) not in found:
+            found.append(tuple(counts))
+    return found
 
 
 def varied_of(text: str) -> tuple[str, ...]:

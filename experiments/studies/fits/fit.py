@@ -243,9 +243,9 @@ def _spent(case: Case, outputs: Outputs) -> dict[str, float | None]:
     }
     if outputs["iteration_s"] is not None:
         with suppress(UsageError):
-            found["usd_per_trillion_tokens"] = step_cost(case, outputs).usd_per_trillion_tokens
+            found["usd_per_trillion_tokens"] = step_cost(case, outputs)["usd_per_trillion_tokens"]
         with suppress(UsageError):
-            found["j_per_trillion_tokens"] = step_energy(case, outputs).j_per_trillion_tokens
+            found["j_per_trillion_tokens"] = step_energy(case, outputs)["j_per_trillion_tokens"]
     return found
 
 

@@ -37,6 +37,12 @@ CREATE TABLE IF NOT EXISTS results (
 """
 
 
+def digest(data: Any) -> str:
+    """SHA-256 of canonical JSON: what results are kept by."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class StoreError(UsageError):
     """A store cannot be read or written; what was finished before is intact."""
 
@@ -183,7 +189,7 @@ class Store:
         """
         from simulator import MODEL_VERSION
 
-        key = _digest([MODEL_VERSION, *identity])
+        key = digest([MODEL_VERSION, *identity])
 
         def check(outputs: Any, where: str, error: Error) -> None:
             if not isinstance(outputs, dict) or outputs.get("sum") != _sum(key, outputs):
@@ -236,12 +242,8 @@ class Store:
             raise StoreError(f"{self.path}: a damaged row: {error}") from None
 
 
-def _digest(data: Any) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-
-
 def _sum(key: str, outputs: dict[str, Any]) -> str:
-    return _digest([key, outputs.get("row")])
+    return digest([key, outputs.get("row")])
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ switches and cooling are not counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from experiments.output import UsageError
@@ -22,49 +21,38 @@ HOUR_S = 3600.0
 TRILLION = 1e12
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Dollars of a step; of 10^12 tokens, None where samples are no sequences of tokens."""
+def step_cost(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Dollars of a step of ``iteration_s`` seconds, of 10^12 tokens, and of a chip's hour.
 
-    usd_per_step: float
-    usd_per_trillion_tokens: float | None
-    usd_per_device_hour: float
-
-
-@dataclass(frozen=True, slots=True)
-class EnergyUse:
-    """Joules of a step and of 10^12 tokens, of all chips; the most that they can be; mean watts."""
-
-    j_per_step: float
-    j_per_trillion_tokens: float | None
-    most_j_per_step: float
-    w_per_device: float
-
-
-def step_cost(case: Case, outputs: Mapping[str, Any]) -> Cost:
-    """What a step of ``iteration_s`` seconds costs, and 10^12 tokens trained in such steps.
-
-    Raises UsageError where a device has no price.
+    Of tokens None where samples are no sequences of them. Raises UsageError where a device has
+    no price.
     """
     lacking(case, "price", '--price 2 (dollars for an hour of a chip), or in its spec "price = 2"')
     per_hour = _sum(case, lambda device: device.price or 0.0)
     usd = per_hour * outputs["iteration_s"] / HOUR_S
-    return Cost(usd, _per_trillion(case, usd), per_hour / _sum(case, lambda _: 1.0))
+    return {
+        "usd_per_step": usd,
+        "usd_per_trillion_tokens": _per_trillion(case, usd),
+        "usd_per_device_hour": per_hour / _sum(case, lambda _: 1.0),
+    }
 
 
-def step_energy(case: Case, outputs: Mapping[str, Any]) -> EnergyUse:
-    """The energy of a step of ``iteration_s`` seconds, of which ``computing`` is a share.
+def step_energy(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Joules of a step of which ``computing`` is a share, of 10^12 tokens; at most; mean watts.
 
-    Raises UsageError where a device has no power.
+    All chips' joules, and a chip's watts. Raises UsageError where a device has no power.
     """
     lacking(case, "power", '--set devices.0.power.busy="700 W" --set devices.0.power.idle="70 W"')
     seconds, computing = outputs["iteration_s"], outputs["computing"]
     busy = _sum(case, lambda device: device.power.busy_w if device.power else 0.0)
     idle = _sum(case, lambda device: device.power.idle_w if device.power else 0.0)
     watts = idle + computing * (busy - idle)
-    joules = seconds * watts
-    chips = _sum(case, lambda _: 1.0)
-    return EnergyUse(joules, _per_trillion(case, joules), seconds * busy, watts / chips)
+    return {
+        "j_per_step": seconds * watts,
+        "j_per_trillion_tokens": _per_trillion(case, seconds * watts),
+        "most_j_per_step": seconds * busy,
+        "w_per_device": watts / _sum(case, lambda _: 1.0),
+    }
 
 
 def lacking(case: Case, field: str, remedy: str) -> None:

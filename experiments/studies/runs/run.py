@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.output import UsageError
@@ -161,9 +161,9 @@ def run_fields(case: Case, outputs: Mapping[str, Any], run: Run) -> dict[str, An
     found: dict[str, Any] = {}
     devices = [device for device, _ in case.array.group.chips]
     if all(device.price is not None for device in devices):
-        found["cost"] = asdict(step_cost(case, outputs))
+        found["cost"] = step_cost(case, outputs)
     if all(device.power is not None for device in devices):
-        found["energy"] = asdict(step_energy(case, outputs))
+        found["energy"] = step_energy(case, outputs)
     if run.mtbf_s is not None:
         found["goodput"] = _goodput(case, outputs["iteration_s"], run)
     if run.tokens is not None:

@@ -99,22 +99,22 @@ def test_unlike_devices_each_add_their_own(
     case = case_on(array)
     cost, energy = step_cost(case, outputs), step_energy(case, outputs)
     hourly = sum(p * n for p, n in zip(prices, counts, strict=True))
-    assert cost.usd_per_step == pytest.approx(hourly * seconds / 3600)
+    assert cost["usd_per_step"] == pytest.approx(hourly * seconds / 3600)
     one_by_one = [
         seconds * (computing * power.busy_w + (1 - computing) * power.idle_w)
         for power, n in zip(powers, counts, strict=True)
         for _ in range(n)
     ]
-    assert energy.j_per_step == pytest.approx(sum(one_by_one))
-    assert energy.j_per_step <= energy.most_j_per_step * (1 + 1e-12)
+    assert energy["j_per_step"] == pytest.approx(sum(one_by_one))
+    assert energy["j_per_step"] <= energy["most_j_per_step"] * (1 + 1e-12)
 
 
 def test_a_board_of_four_chips_costs_four_chip_hours() -> None:
     array = load_array("tpu-v3-8", ["price=2"])
     cost = step_cost(case_on(array), {"iteration_s": 3600.0})
-    assert cost.usd_per_step == pytest.approx(2 * sum(4 * n for _, n in array.group.kinds))
+    assert cost["usd_per_step"] == pytest.approx(2 * sum(4 * n for _, n in array.group.kinds))
     images = step_cost(case_on(array, "lenet"), {"iteration_s": 1.0})
-    assert images.usd_per_trillion_tokens is None
+    assert images["usd_per_trillion_tokens"] is None
 
 
 def test_neither_price_nor_power_changes_a_step_or_is_said_to_be_unread() -> None:
@@ -134,7 +134,7 @@ def test_devices_of_one_kind_may_have_two_prices() -> None:
     changes = ["devices.0.price=1", "devices.1.price=5"]
     array = load_array("mixed-a100-h100", changes)
     cost = step_cost(case_on(array), {"iteration_s": 3600.0})
-    assert cost.usd_per_step == pytest.approx(
+    assert cost["usd_per_step"] == pytest.approx(
         sum(count * usd for (_, count), usd in zip(array.group.kinds, (1, 5), strict=True))
     )
 
