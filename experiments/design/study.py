@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from experiments.design import local
-from experiments.design.baselines import at_random, exhaustive
 from experiments.design.choice import Sized, balanced, choose, fastest
 from experiments.design.judge import Aim, Judge, Limits, Score, StoredEvaluations
 from experiments.design.runs import Ran, Runs, device_of
@@ -168,6 +168,26 @@ def run_search(judge: Judge, search: str, budget: int | None, seed: int = 0) -> 
         at_random(judge, budget or MOST, seed)
     else:
         local.search(judge, budget or MOST)
+
+
+def exhaustive(judge: Judge, budget: int | None = None) -> None:
+    """Evaluate every allowed design of the space, in its order, or as many as the budget allows."""
+    with judge.within(budget):
+        for design in filter(judge.allows, judge.space):
+            judge.score(design)
+
+
+def at_random(judge: Judge, budget: int, seed: int = 0) -> None:
+    """Evaluate so many allowed designs, each equally likely; fewer where there are not as many."""
+    draw = random.Random(seed)  # noqa: S311 - nothing is kept secret with it
+    size, seen = len(judge.space), set[int]()
+    with judge.within(budget):
+        while len(seen) < size:
+            place = draw.randrange(size)
+            design = judge.space.at(place)
+            if place not in seen and judge.allows(design):
+                judge.score(design)
+            seen.add(place)
 
 
 def _identity(asked: Asked, group: Sequence[Site]) -> str:

@@ -20,16 +20,8 @@ from hardware.reader import Row as Line
 from workloads.importers.transformer_file import LONGEST, MOST_LAYERS
 
 REMARKS = (
-    "where",
-    "certainty",
-    "split",
-    "intra_link",
-    "tokens_s_gpu",
-    "tflops_gpu",
-    "tflops_convention",
-    "mfu_pct",
-    "derived",
-    "notes",
+    *("where", "certainty", "split", "intra_link", "tokens_s_gpu", "tflops_gpu"),
+    *("tflops_convention", "mfu_pct", "derived", "notes"),
 )
 """Columns that say where a row is from, or its result in other words: they are not read."""
 CALIBRATION = "large_models_calibration.csv"

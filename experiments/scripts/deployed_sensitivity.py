@@ -24,10 +24,8 @@ from workloads import ZOO, Network, load_network
 AS_IT_IS = "as it is"
 
 
-def _constant(value: float) -> Callable[[Device], Device]:
-    return lambda device: replace(
-        device, roofline=replace(device.roofline, memory_efficiency=value)
-    )
+def _roofline(**values: Any) -> Callable[[Device], Device]:
+    return lambda device: replace(device, roofline=replace(device.roofline, **values))
 
 
 def _latency(ports_s: float, links_s: float) -> Callable[[Device], Device]:
@@ -38,8 +36,7 @@ def _latency(ports_s: float, links_s: float) -> Callable[[Device], Device]:
     )
 
 
-def _untiled(device: Device) -> Device:
-    return replace(device, roofline=replace(device.roofline, tile=False))
+UNTILED = _roofline(tile=False)
 
 
 def _same(device: Device) -> Device:
@@ -48,9 +45,9 @@ def _same(device: Device) -> Device:
 
 CHANGES: dict[str, tuple[Callable[[Device], Device], dict[str, Any]]] = {
     AS_IT_IS: (_same, {}),
-    "the other rule of tiles": (_untiled, {"whole_shards": True}),
-    "fitted constant 0.65": (_constant(0.65), {}),
-    "fitted constant 0.85": (_constant(0.85), {}),
+    "the other rule of tiles": (UNTILED, {"whole_shards": True}),
+    "fitted constant 0.65": (_roofline(memory_efficiency=0.65), {}),
+    "fitted constant 0.85": (_roofline(memory_efficiency=0.85), {}),
     "no latency": (_latency(0.0, 0.0), {}),
     "ports 5 us, links 3 us": (_latency(5e-6, 3e-6), {}),
     "each gradient by itself": (_same, {"bucket_bytes": 0.0}),
@@ -100,7 +97,7 @@ def study(networks: Sequence[Network]) -> pandas.DataFrame:
 def changed(array: Array, execution: Execution, name: str) -> tuple[Array, Execution]:
     """An array and how a step is run on it with one of the changes."""
     of_device, fields = CHANGES[name]
-    if of_device is _untiled and not execution.whole_shards:
+    if of_device is UNTILED and not execution.whole_shards:
         of_device = _same  # whole samples fill the tiles that there are
     return array.with_devices(of_device), replace(execution, **fields)
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from experiments.studies.running.store import digest
-from hardware import COMMAND_LINE, Array
+from hardware import COMMAND_LINE, Array, Device
 from planners import (
     BASELINES,
     PLANNERS,
@@ -100,33 +100,23 @@ def first_layers(
         return named_cuts(graph, staging.cuts, stages)
     if stages == 1:
         return (0,)
-    kinds: dict[int, list[float]] = {}
+    kinds: dict[Device, list[float]] = {}
     plain = replace(execution, staging=None, strict_memory=False)
     rows = []
     for k in range(stages):
         place = places[k % len(places)]
+        group, number = array.part(place.first, place.count).group, place.first
         rate = [0.0] * len(graph)
-        for number, many in _kinds(array, place):
-            if number not in kinds:
+        for device, count in group.kinds:
+            if device not in kinds:
                 times = layer_times(network, array, size, plain, number)
-                kinds[number] = [time.seconds for time in times]
-            rate = [r + many / s if s else r for r, s in zip(rate, kinds[number], strict=True)]
+                kinds[device] = [time.seconds for time in times]
+            many = replace(group, kinds=((device, count),)).size
+            rate = [r + many / s if s else r for r, s in zip(rate, kinds[device], strict=True)]
+            number += many
         rows.append([1 / r if r else 0.0 for r in rate])
     weighted = {layer.name for layer in network.layers if layer.weighted}
     return balanced(rows, [node.name in weighted for node in graph])
-
-
-def _kinds(array: Array, place: Place) -> list[tuple[int, int]]:
-    """Of each kind of a place's accelerators: the number of one in the array, and how many."""
-    found, start = [], 0
-    for device, _ in array.group.kinds:
-        only = replace(array.group, kinds=tuple(k for k in array.group.kinds if k[0] is device))
-        end = start + only.size
-        many = min(end, place.first + place.count) - max(start, place.first)
-        if many > 0:
-            found.append((start, many))
-        start = end
-    return found
 
 
 OUTPUTS_VERSION = 4

@@ -105,7 +105,8 @@ class Choices:
     """A network on an array, and which axes and options are varied.
 
     What ``execution`` says of recompute, update and schedule is not varied, nor what is ``held``:
-    axes and the micro-batch by name, as {"tp": 8, "sp": 1}.
+    axes and the micro-batch by name, as {"tp": 8, "sp": 1}. A ``part`` (k, n) has
+    the splits of number k of n parts, by their cp and ep.
     """
 
     network: Network
@@ -114,6 +115,7 @@ class Choices:
     execution: Execution
     varied: tuple[str, ...] = VARIED
     held: Mapping[str, int] = field(default_factory=dict)
+    part: tuple[int, int] = (0, 1)
 
     planner_name = AXES
 
@@ -136,8 +138,10 @@ class Choices:
 
     def splits(self) -> Iterator[Axes]:
         """Axes tp, sp, cp and ep of every combination, the others 1; small ones first."""
-        ways = product(*(self._ways[name] for name in ("tp", "cp", "ep")))
+        ways, (first, step) = product(*(self._ways[name] for name in ("tp", "cp", "ep"))), self.part
         for tp, cp, ep in sorted(ways, key=lambda one: (one[0] * one[1], *one)):
+            if (cp * ep).bit_length() % step != first:
+                continue
             free = tp > 1 and "sp" in self.varied and "sp" not in self.held
             for sp in (True, False) if free else (tp > 1 and "sp" in self.held,):
                 yield Axes(1, 1, tp, 1, ep, cp, sp, self.held.get("etp", 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import median
 from typing import Any
 
@@ -23,7 +23,6 @@ from simulator import OutOfMemoryError
 from simulator.search.closed_form.first_pass import Estimate, FirstPass
 from simulator.search.closed_form.ranking import Ranking
 from simulator.search.kinds.over_kinds import Candidate, candidates
-from workloads import Network
 
 BEST = 20
 """Combinations that the engine simulates, where nobody says how many."""
@@ -36,18 +35,6 @@ MANY, PARTS = 12, 4
 """From so many splits on they are estimated in so many parts."""
 KEPT = 3
 """Estimates that are kept for each that is simulated: others follow those that do not fit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some of a fit's splits, which one process estimates: each ``step``-th of cp and ep."""
-
-    network: Network
-    choices: Choices
-    most: int
-    room_bytes: float
-    first: int = 0
-    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +51,17 @@ class FirstPassed:
     """Combinations without a closed form."""
 
 
-def first_pass(part: Part) -> FirstPassed:
-    """Estimates of the fastest combinations of some splits."""
-    asked = replace(part.choices, network=part.network)  # the one that this process knows
+def first_pass(asked: Choices, most: int, room_bytes: float) -> FirstPassed:
+    """Estimates of the fastest combinations of a part of the splits."""
     array = asked.execution.planned(asked.array)
-    passing = FirstPass(part.network, array, asked.batch, asked.execution)
-    ranking = Ranking(passing, part.most, part.room_bytes)
+    passing = FirstPass(asked.network, array, asked.batch, asked.execution)
+    ranking = Ranking(passing, most, room_bytes)
     found, unknown, every, estimated = dict[Choice, Estimate](), list[Choice](), 0, 0
     for split in asked.splits():
-        if (split.cp * split.ep).bit_length() % part.step != part.first:
-            continue
         layouts = {}
         for choice in asked.of(split):
             every += 1
-            if asked.state_bytes(choice) <= part.room_bytes:
+            if asked.state_bytes(choice) <= room_bytes:
                 layouts[asked.layout(choice)] = choice
         ranking.add(split, layouts)
         estimated += len(ranking.fitting)
@@ -85,7 +69,7 @@ def first_pass(part: Part) -> FirstPassed:
         unknown += [layouts[layout] for layout in ranking.unknown]
         ranking.fitting.clear()
         ranking.unknown.clear()
-        found = _fastest(found, part.most)
+        found = _fastest(found, most)
     return FirstPassed(
         every, estimated + ranking.too_large, ranking.too_large, found, tuple(unknown)
     )
@@ -115,12 +99,12 @@ def passed(runner: Runner, choices: Choices, most: int, room_bytes: float) -> Fi
     depends on what it has found, so parts are the same whatever the number of processes.
     """
     count = PARTS if len([*choices.splits()]) >= MANY else 1
-    part = Part(choices.network, choices, KEPT * most, NEARLY * room_bytes, 0, count)
-    parts = {first: replace(part, first=first) for first in range(count)}
+    parts = {first: replace(choices, part=(first, count)) for first in range(count)}
+    work = partial(first_pass, most=KEPT * most, room_bytes=NEARLY * room_bytes)
     if min(count, runner.processes) > 1:
-        found = dict(runner.spread(first_pass, parts))
+        found = dict(runner.spread(work, parts))
     else:
-        found = {first: first_pass(one) for first, one in parts.items()}
+        found = {first: work(one) for first, one in parts.items()}
     return together([found[first] for first in range(count)], KEPT * most)
 
 
@@ -216,12 +200,11 @@ def row_of(
     choice: Choice, case: Case, outputs: Outputs, estimate: Estimate | None = None
 ) -> dict[str, Any]:
     """A combination as a table has it; seconds and rates are None where it does not fit."""
-    seconds = outputs["iteration_s"]
-    found: dict[str, Any] = choice.fields() | {"iteration_s": seconds}
+    seconds, devices = outputs["iteration_s"], case.execution.planned(case.array).group.size
     rates = None if seconds is None else throughput(case, seconds)
-    devices = case.execution.planned(case.array).group.size
     tokens = rates.tokens_per_s if rates else None
-    return found | {
+    return choice.fields() | {
+        "iteration_s": seconds,
         "devices": devices,
         "first_pass_s": estimate.seconds if estimate else None,
         "tokens_per_s": tokens,
@@ -237,15 +220,15 @@ def row_of(
 
 def _spent(case: Case, outputs: Outputs) -> dict[str, float | None]:
     """Dollars and joules of 10^12 tokens; None where nobody knows a price, or power."""
-    found: dict[str, float | None] = {
-        "usd_per_trillion_tokens": None,
-        "j_per_trillion_tokens": None,
-    }
-    if outputs["iteration_s"] is not None:
-        with suppress(UsageError):
-            found["usd_per_trillion_tokens"] = step_cost(case, outputs)["usd_per_trillion_tokens"]
-        with suppress(UsageError):
-            found["j_per_trillion_tokens"] = step_energy(case, outputs)["j_per_trillion_tokens"]
+    found = dict[str, float | None]()
+    for key, told in (
+        ("usd_per_trillion_tokens", step_cost),
+        ("j_per_trillion_tokens", step_energy),
+    ):
+        found[key] = None
+        if outputs["iteration_s"] is not None:
+            with suppress(UsageError):
+                found[key] = told(case, outputs)[key]
     return found
 
 

@@ -37,11 +37,6 @@ class Finished(NamedTuple, Generic[K]):
     outputs: Outputs
 
 
-def nothing(name: Any, outputs: Outputs) -> Mapping[Any, Case]:  # noqa: ARG001  (asks for no more)
-    """No further cases."""
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Where cases are run and what is kept: ``--store``, ``--jobs`` and ``--cluster``.
@@ -71,7 +66,7 @@ class Runner:
     def run(
         self,
         cases: Mapping[K, Case],
-        then: Callable[[K, Outputs], Mapping[K, Case]] = nothing,
+        then: Callable[[K, Outputs], Mapping[K, Case]] = lambda name, outputs: {},
         work: Callable[[Case], Outputs] | None = None,
     ) -> Iterator[Finished[K]]:
         """Cases as they finish; ``then`` says which further ones a finished one calls for.

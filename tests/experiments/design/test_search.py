@@ -6,10 +6,10 @@ from itertools import islice
 import pytest
 
 from experiments.design import local
-from experiments.design.baselines import at_random, exhaustive
 from experiments.design.judge import BudgetSpent, Delays, Judge, Limits, delays
 from experiments.design.runs import device_of
 from experiments.design.space import Design, load_space
+from experiments.design.study import at_random, exhaustive
 from experiments.studies.case import Case, plan_of
 from hardware import MatrixUnit, Units, VectorUnit, load_array
 from simulator import DEPLOYED

@@ -16,7 +16,6 @@ from experiments.studies.fits.fit import (
     MANY,
     FirstPassed,
     Fit,
-    Part,
     first_pass,
     passed,
     run_choice,
@@ -65,8 +64,7 @@ def best_is_found(cases: int, seed: int, batches: tuple[int, ...] = (8, 16, 64))
         of = Choices(load_network(name), array(count, hbm), batch, DEPLOYED, axes)
         ran = {choice: run_choice(of.case(choice)) for choice in of.choices()}
         seconds = [one["iteration_s"] for one in ran.values() if one["iteration_s"]]
-        part = Part(of.network, of, 60, 1.02 * of.capacity_bytes)
-        fit = Fit(of, first_pass(part), 20)
+        fit = Fit(of, first_pass(of, 60, 1.02 * of.capacity_bytes), 20)
         waiting, tried = [*fit.cases()], list[float]()
         while waiting:
             choice = waiting.pop()
@@ -89,8 +87,7 @@ def test_twenty_simulations_find_the_best_of_all_in_98_of_100_cases() -> None:
 def test_all_that_fits_is_simulated_where_asked() -> None:
     """What is left out would take longer: it computes more again than what fits."""
     of = replace(asked(SMALL, ("tp", "pp", "recompute")), array=array(4, "500 MiB"))
-    part = Part(of.network, of, EVERY, 1.02 * of.capacity_bytes)
-    ranked = set(first_pass(part).fitting)
+    ranked = set(first_pass(of, EVERY, 1.02 * of.capacity_bytes).fitting)
     ran = {choice: run_choice(of.case(choice)) for choice in of.choices()}
     fitting = {choice: one["iteration_s"] for choice, one in ran.items() if one["iteration_s"]}
     assert 0 < len(fitting) < len(ran)
@@ -220,8 +217,8 @@ def test_processes_find_the_same() -> None:
     """The first pass in one process, and in three."""
     of = Choices(load_network(SMALL), array(), 16, DEPLOYED)
     room = of.capacity_bytes
-    whole = first_pass(Part(of.network, of, 5, room))
-    parts = [first_pass(Part(of.network, of, 5, room, first, 3)) for first in range(3)]
+    whole = first_pass(of, 5, room)
+    parts = [first_pass(replace(of, part=(k, 3)), 5, room) for k in range(3)]
     assert sum(part.every for part in parts) == whole.every == len(list(of.choices()))
     together = sorted(e.seconds for part in parts for e in part.fitting.values())
     assert together[:5] == [e.seconds for e in whole.fitting.values()][:5]
