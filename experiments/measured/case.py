@@ -60,6 +60,8 @@ RESERVING = {"torchtitan": 9999, "Megatron-DeepSpeed": 2022}
 year: reserved_bytes.all.peak (pytorch/torchtitan, metrics.py), and BigScience's logs of BLOOM."""
 CONTEXT_BYTES = 5e9
 """The driver's context, buffers of NCCL and gaps between blocks: what stacks assume of 80 GB."""
+_network = lru_cache(maxsize=64)(transformer)
+_array = lru_cache(maxsize=128)(load_array)
 TOO_LARGE = "too_large"
 EAGER = "eager"
 
@@ -90,6 +92,13 @@ class RowCase:
 
 def case_of(row: Row) -> RowCase:
     """What predicts a row; raises LeftOutError where nothing can."""
+    try:
+        return _case_of(row)
+    except (NetworkError, PlanError, SpecError) as error:
+        raise LeftOutError(str(error).partition("\n")[0]) from None
+
+
+def _case_of(row: Row) -> RowCase:
     machine = machine_of(row)
     if row.kind not in STEPS:
         raise LeftOutError(f"{row.kind or 'its kind'}: not a step of a transformer")
@@ -114,7 +123,7 @@ def case_of(row: Row) -> RowCase:
             parallel=split.axes,
             micro_batch=split.micro_batch,
             stage_hw=row.stage_hw.replace(" ", ""),
-            stage_layers=_stage_layers(row),
+            stage_layers=stage_layers(row.stage_layers) if row.stage_layers else (),
         ),
         recompute=split.recompute,
         update=ZERO[str(split.zero)] if split.zero else "",
@@ -184,13 +193,6 @@ def _entries(name: str) -> list[str]:
     return list(dict.fromkeys(key[1] for key in keys if key[0] == "devices"))
 
 
-def _stage_layers(row: Row) -> tuple[int, ...]:
-    try:
-        return stage_layers(row.stage_layers) if row.stage_layers else ()
-    except PlanError as error:
-        raise LeftOutError(str(error)) from None
-
-
 def _sizes(row: Row, split: Split) -> Transformer:
     """The transformer of a row; raises LeftOutError where a size is not stated."""
     needed = ["layers", "hidden", "ffn", "heads", "vocab", "seq"]
@@ -203,39 +205,36 @@ def _sizes(row: Row, split: Split) -> Transformer:
     model = row.model.lower()
     own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name)), {})
     sizes: dict[str, Any] = {"activation": "silu" if row.gated else "gelu"} | own
-    try:
-        return Transformer(
-            row.model,
-            row.layers or 0,
-            row.hidden or 0,
-            row.heads or 0,
-            row.vocab or 0,
-            row.seq or 0,
-            ffn=row.ffn or 0,
-            gated=row.gated,
-            norm="rms_norm" if llama else "layer_norm",
-            positions="rotary" if llama else "table",
-            biases=not llama or row.model.startswith(BIASED),
-            fused_qkv=not llama or row.framework.startswith(MEGATRON),
-            tied=not llama,
-            dropout=not llama and not row.framework.startswith(PLAIN),
-            experts=row.experts or 0,
-            topk=row.topk or 2,
-            moe_ffn=row.moe_ffn or 0,
-            shared_ffn=row.shared_ffn or 0,
-            dense_layers=row.dense_layers or 0,
-            attention="fused" if split.fused_attention else "unfused",
-            compiled=row.framework.startswith(COMPILED),
-            eager_loss=_eager_loss(row),
-            fused_experts=stack_of(row)[0] == FUSED_EXPERTS,
-            head_dim=128 if latent else row.head_dim or 0,
-            kv_heads=0 if latent else row.kv_heads or 0,
-            q_rank=1536 if latent else 0,
-            kv_rank=512 if latent else 0,
-            **sizes,
-        )
-    except NetworkError as error:
-        raise LeftOutError(str(error)) from None
+    return Transformer(
+        row.model,
+        row.layers or 0,
+        row.hidden or 0,
+        row.heads or 0,
+        row.vocab or 0,
+        row.seq or 0,
+        ffn=row.ffn or 0,
+        gated=row.gated,
+        norm="rms_norm" if llama else "layer_norm",
+        positions="rotary" if llama else "table",
+        biases=not llama or row.model.startswith(BIASED),
+        fused_qkv=not llama or row.framework.startswith(MEGATRON),
+        tied=not llama,
+        dropout=not llama and not row.framework.startswith(PLAIN),
+        experts=row.experts or 0,
+        topk=row.topk or 2,
+        moe_ffn=row.moe_ffn or 0,
+        shared_ffn=row.shared_ffn or 0,
+        dense_layers=row.dense_layers or 0,
+        attention="fused" if split.fused_attention else "unfused",
+        compiled=row.framework.startswith(COMPILED),
+        eager_loss=_eager_loss(row),
+        fused_experts=stack_of(row)[0] == FUSED_EXPERTS,
+        head_dim=128 if latent else row.head_dim or 0,
+        kv_heads=0 if latent else row.kv_heads or 0,
+        q_rank=1536 if latent else 0,
+        kv_rank=512 if latent else 0,
+        **sizes,
+    )
 
 
 def _eager_loss(row: Row) -> bool:
@@ -248,36 +247,16 @@ def _roomier(device: Device) -> Device:
     return replace(device, hbm_capacity_bytes=ROOM * device.hbm_capacity_bytes)
 
 
-@lru_cache(maxsize=64)
-def _network(sizes: Transformer) -> Network:
-    try:
-        return transformer(sizes)
-    except NetworkError as error:
-        raise LeftOutError(str(error)) from None
-
-
 def _own_network(row: Row) -> tuple[Network, tuple[str, ...]]:
     """The network that a row names, and what is assumed or not read beside it.
 
-    A graph from a file is run as eager PyTorch runs it. Raises LeftOutError where the network
-    cannot be read.
+    A graph from a file is run as eager PyTorch runs it.
     """
     unread = [key for key in ("hidden", "ffn", "heads", "vocab", "seq") if getattr(row, key)]
     also = [f"{', '.join(unread)} not read: the network has them"] if unread else []
-    try:
-        network = load_network(row.network)
-    except NetworkError as error:
-        raise LeftOutError(str(error).partition("\n")[0]) from None
+    network = load_network(row.network)
     compiled = network.sizes is not None or row.framework.startswith(COMPILED)
     return (network, (*also,)) if compiled else (eager(network), (*also, "eager kernels"))
-
-
-@lru_cache(maxsize=128)
-def _array(name: str, changes: tuple[str, ...]) -> Array:
-    try:
-        return load_array(name, changes)
-    except SpecError as error:
-        raise LeftOutError(str(error).partition("\n")[0]) from None
 
 
 class Ran(NamedTuple):

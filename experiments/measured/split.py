@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
 from experiments.measured.rows import LeftOutError, Row
-from planners import Axes, PlanError, Staging
+from planners import Axes, Staging
 from planners.axes.stage_devices import replicas_apart, with_stages
 
 SHARDED = {"ddp": 0, "none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}
@@ -65,7 +65,10 @@ class Split:
 
 
 def split_of(row: Row, machine: Machine) -> Split:
-    """A row's; raises LeftOutError where it says too little, or what it says does not fit."""
+    """A row's; raises LeftOutError where it says too little, or what it says does not fit.
+
+    Raises PlanError for stages that make no sense.
+    """
     assumed: list[str] = []
 
     def taken(value: int | None, name: str, usual: int) -> int:
@@ -80,7 +83,7 @@ def split_of(row: Row, machine: Machine) -> Split:
         stage_hw=row.stage_hw.replace(" ", ""),
     )
     if row.stage_hw:  # says pp, tp and dp, which are not read beside it
-        axes, micro = _of_stages(said), taken(row.mbs, "micro-batch", 1)
+        axes, micro = with_stages(said).parallel or Axes(), taken(row.mbs, "micro-batch", 1)
     else:
         axes, micro = _of_degrees(row, row.gbs, machine, taken)
     recompute, more = _recompute(row, machine, axes.pp * axes.vp, assumed)
@@ -90,13 +93,6 @@ def split_of(row: Row, machine: Machine) -> Split:
         zero = 0
     fused = _fused(row, assumed)
     return Split(axes, zero, micro, recompute, fused, tuple(assumed), more)
-
-
-def _of_stages(said: Staging) -> Axes:
-    try:
-        return with_stages(said).parallel or Axes()
-    except PlanError as error:
-        raise LeftOutError(str(error)) from None
 
 
 def _of_degrees(row: Row, batch: int, machine: Machine, taken: Taken) -> tuple[Axes, int]:
