@@ -28,6 +28,8 @@ from workloads.zoo.transformers import Transformer, transformer
 
 STEPS = ("step", "memory_formula")
 """Kinds of rows that are a transformer's step; of the second the memory is known."""
+SIZES = ("layers", "hidden", "ffn", "heads", "vocab", "seq")
+OF_EXPERTS = ("experts", "moe_ffn", "shared_ffn", "dense_layers")
 ROOM = 1.25
 """Of HBM, what a step may be counted to hold before more is taken to be computed again: in fp8
 and fp4 kernels keep what they have cast, and frameworks move to the host what lies idle; neither
@@ -195,8 +197,7 @@ def _entries(name: str) -> list[str]:
 
 def _sizes(row: Row, split: Split) -> Transformer:
     """The transformer of a row; raises LeftOutError where a size is not stated."""
-    needed = ["layers", "hidden", "ffn", "heads", "vocab", "seq"]
-    needed += ["experts"] * row.arch.endswith("moe")
+    needed = (*SIZES, *["experts"] * row.arch.endswith("moe"))
     if missing := [key for key in needed if not getattr(row, key)]:
         raise LeftOutError(f"{missing[0]} is not stated")
     llama = row.arch != "gpt"
@@ -204,15 +205,10 @@ def _sizes(row: Row, split: Split) -> Transformer:
     latent = row.arch == "mla_moe"
     model = row.model.lower()
     own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name)), {})
-    sizes: dict[str, Any] = {"activation": "silu" if row.gated else "gelu"} | own
+    sizes: dict[str, Any] = {key: getattr(row, key) or 0 for key in (*SIZES, *OF_EXPERTS)}
+    sizes |= {"activation": "silu" if row.gated else "gelu"} | own
     return Transformer(
         row.model,
-        row.layers or 0,
-        row.hidden or 0,
-        row.heads or 0,
-        row.vocab or 0,
-        row.seq or 0,
-        ffn=row.ffn or 0,
         gated=row.gated,
         norm="rms_norm" if llama else "layer_norm",
         positions="rotary" if llama else "table",
@@ -220,11 +216,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
         fused_qkv=not llama or row.framework.startswith(MEGATRON),
         tied=not llama,
         dropout=not llama and not row.framework.startswith(PLAIN),
-        experts=row.experts or 0,
         topk=row.topk or 2,
-        moe_ffn=row.moe_ffn or 0,
-        shared_ffn=row.shared_ffn or 0,
-        dense_layers=row.dense_layers or 0,
         attention="fused" if split.fused_attention else "unfused",
         compiled=row.framework.startswith(COMPILED),
         eager_loss=_eager_loss(row),

@@ -208,16 +208,10 @@ def measured(
         asked = row.collective, np.arange(row.ranks), row.bytes, row.algorithm
         algorithm, jobs = chosen(wires, *asked)
         ours_s, measured_s = run_alone(wires, jobs)[0], row.time_us / 1e6
-        yield {
-            "system": row.system,
-            "array": row.array,
-            "nodes": row.nodes,
-            "collective": row.collective,
+        yield row.model_dump(exclude={"bytes", "time_us"}) | {
             "algorithm": algorithm,
-            "ranks": row.ranks,
             "size_bytes": row.bytes,
             "measured_s": measured_s,
-            "source": row.source,
             "ours_s": ours_s,
             "error": relative(ours_s, measured_s),
             "counted": row.bytes > LARGE,

@@ -131,10 +131,7 @@ def _models(errors: pandas.DataFrame) -> list[Record]:
     records = [
         {"model": name, "by": by, **spread(own[column].tolist())}
         for name, own in errors.groupby("model", sort=False)
-        for by, column in {
-            "simulated": "error",
-            **dict(zip(CONTROLS, CONTROLS, strict=True)),
-        }.items()
+        for by, column in (("simulated", "error"), *zip(CONTROLS, CONTROLS, strict=True))
     ]
     records += [
         {"model": f"{name}, all stated", "by": "simulated", **found}

@@ -127,10 +127,7 @@ def _beside(row: RingRow, timeline: Timeline) -> Record:
     sums = timeline.totals()[Phase.GRADIENT, Kind.SUMS]
     exposed = shares(timeline).communicating * timeline.iteration_ps * timeline.cores
     theirs_s = row.step_ns / 1e9
-    return {
-        "network": row.network,
-        "devices": row.devices,
-        "batch_per_device": row.batch_per_device,
+    return row.model_dump(exclude={"step_ns"}) | {
         "theirs_ns": theirs_s * 1e9,
         "ours_ns": timeline.iteration_s * 1e9,
         "error": relative(timeline.iteration_s, theirs_s),
@@ -169,15 +166,9 @@ def gpu_steps(
         array, ours_s = gpu_step(row, [f"stack={row.stack}"])
         ((device, _),) = array.group.kinds
         measured_s = row.step_ms / 1e3
-        yield {
-            "network": row.network,
-            "array": row.array,
+        yield row.model_dump(exclude={"precision", "optimizer", "step_ms"}) | {
             "settings": row.settings,
-            "stack": row.stack,
-            "gpus": row.gpus,
-            "batch_per_gpu": row.batch_per_gpu,
             "step_s": measured_s,
-            "source": row.source,
             "device": device.name,
             "ours_s": ours_s,
             "error": relative(ours_s, measured_s),
