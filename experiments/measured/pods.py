@@ -242,10 +242,11 @@ def validate(rows: Sequence[PodRow], shipped: Sequence[PodRow], model: Model) ->
 
 def _record(model: Model, row: PodRow, memory: float, peak: float) -> Record:
     took = model.step(row, memory)
-    return row.model_dump(exclude={"global_batch", "images_per_s", "step_ms"}) | {
+    return row.model_dump(exclude={"global_batch", "images_per_s", "step_ms", "use"}) | {
         "measured_ms": row.step_s * 1e3,
         "predicted_ms": took.total_s * 1e3,
         "error": relative(took.total_s, row.step_s),
+        "use": row.use,
         "all_reduce_ms": took.communication_s * 1e3,
         "update_ms": took.update_s * 1e3,
         "specs_alone_error": model.error(row, 1.0),
