@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from experiments.explain.kernels import Kernel, kernels
 from experiments.files.ranks import Ranks, file_of
 from experiments.output import to_json, whole_file
 from simulator import Operation, Program, Timeline
+from simulator.engine.machine import Machine
 from simulator.engine.replay import Follower, replay
-
-if TYPE_CHECKING:
-    from simulator.engine.machine import Machine
-    from simulator.engine.resources import Done
+from simulator.engine.resources import Done
 
 VERSION = "0.0.4"
 """Of Chakra's schema, as GlobalMetadata says it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from experiments.explain.kernels import Ends, communication, ends_of
@@ -48,17 +48,13 @@ class Ranks:
         self.size = len(workers)
         self.ends: Ends = ends_of(timeline.program)
         self._arithmetic = array.group.arithmetic
-        self._known: dict[tuple[int, ...], int] = {tuple(sorted(self.numbers)): 0}
+        self.groups: dict[tuple[int, ...], int] = {tuple(sorted(self.numbers)): 0}
+        """Numbers of all that were named so far."""
         self._tags: dict[tuple[Operation, int], int] = {}
 
     def group_number(self, group: tuple[int, ...]) -> int:
         """Its name in files: that of all ranks is 0."""
-        return self._known.setdefault(group, len(self._known))
-
-    @property
-    def groups(self) -> Mapping[tuple[int, ...], int]:
-        """All that were named so far."""
-        return self._known
+        return self.groups.setdefault(group, len(self.groups))
 
     def name_all(self) -> None:
         """Name the groups of all exchanges, so that every rank has the same names."""

@@ -16,7 +16,7 @@ from experiments.studies.fits.estimated import run_estimated
 from experiments.studies.options import ZERO
 from experiments.studies.running.outputs import REFUSED, Outputs, run_case
 from experiments.studies.running.runner import Runner
-from hardware import Array, Device, SpecError, Stack, load_array
+from hardware import Array, SpecError, Stack, load_array
 from planners import PlanError, Staging
 from planners.axes.stage_devices import stage_layers
 from simulator import OutOfMemoryError, SimulationError
@@ -118,7 +118,9 @@ def _case_of(row: Row) -> RowCase:
         split = with_usual_attention(split, array.attention)
     usual, beside = deployed(array), _beside_tensors(row, array)
     if split.more:
-        array = array.with_devices(_roomier)
+        array = array.with_devices(
+            lambda one: replace(one, hbm_capacity_bytes=ROOM * one.hbm_capacity_bytes)
+        )
     execution = replace(
         usual,
         staging=Staging(
@@ -203,6 +205,8 @@ def _sizes(row: Row, split: Split) -> Transformer:
     llama = row.arch != "gpt"
     # Rows do not spell latent attention out: DeepSeek-V3's (DeepSeek-AI 2024, section 4.2).
     latent = row.arch == "mla_moe"
+    titan = row.framework.startswith("torchtitan")
+    without_compiler = titan and (row.year or 0) < COMPILED_LOSS
     model = row.model.lower()
     own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name)), {})
     sizes: dict[str, Any] = {key: getattr(row, key) or 0 for key in (*SIZES, *OF_EXPERTS)}
@@ -219,7 +223,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
         topk=row.topk or 2,
         attention="fused" if split.fused_attention else "unfused",
         compiled=row.framework.startswith(COMPILED),
-        eager_loss=_eager_loss(row),
+        eager_loss=without_compiler or row.framework.startswith("PyTorch"),
         fused_experts=stack_of(row)[0] == FUSED_EXPERTS,
         head_dim=128 if latent else row.head_dim or 0,
         kv_heads=0 if latent else row.kv_heads or 0,
@@ -227,16 +231,6 @@ def _sizes(row: Row, split: Split) -> Transformer:
         kv_rank=512 if latent else 0,
         **sizes,
     )
-
-
-def _eager_loss(row: Row) -> bool:
-    """Whether no compiler has the loss: torchtitan's before it began to, and plain PyTorch's."""
-    before = row.framework.startswith("torchtitan") and (row.year or 0) < COMPILED_LOSS
-    return before or row.framework.startswith("PyTorch")
-
-
-def _roomier(device: Device) -> Device:
-    return replace(device, hbm_capacity_bytes=ROOM * device.hbm_capacity_bytes)
 
 
 def _own_network(row: Row) -> tuple[Network, tuple[str, ...]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from experiments.studies.running.store import Store
+from experiments.studies.running.store import Store
 
 Row = dict[str, Any]
 Point = Callable[[], Row]

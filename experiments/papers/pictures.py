@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
+from experiments.papers.figure import Figure, Row
 from experiments.pictures.figures import PAPERS, Height, colours, grouped_bars, panels, save, titled
 from experiments.pictures.palette import TYPES as TYPE_COLOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
-
-    from experiments.papers.figure import Figure, Row
 
 TYPES = ("I", "II", "III")
 

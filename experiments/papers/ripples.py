@@ -6,6 +6,7 @@ setting is used here is recalled. No constant is fitted to any of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
@@ -95,15 +96,10 @@ def trained(network: str, method: str, slow: str) -> Trained:
     ).run()
 
 
-def time_to_loss(one: Trained) -> float:
-    """Seconds until the loss is that low; not a number if it never is."""
-    found = one.to_target_s
-    return float("nan") if found is None else found
-
-
 def _speedup(paper: str, network: str, slow: str, method: str) -> Row:
     """Prague's time to a loss beside a method's."""
-    ours, theirs = (time_to_loss(trained(network, one, slow)) for one in (OURS, method))
+    times = (trained(network, one, slow).to_target_s for one in (OURS, method))
+    ours, theirs = (math.nan if one is None else one for one in times)  # nan: never so low
     headline = HEADLINES[paper].get((method, slow != "alike"))
     return beside(theirs / ours, headline, over=f"{method}, {slow}", planner=network)
 

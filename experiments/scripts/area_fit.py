@@ -43,14 +43,11 @@ RULES: dict[str, Callable[[int, Design], bool]] = {
     "2 MiB of buffer": lambda _, d: d.units.buffer_bytes == 2 * MIB,
     "1024 matrix units or more": lambda _, d: d.units.matrix[0].count >= 1024,
     "1024 vector units or more": lambda _, d: d.units.vector[0].count >= 1024,
-    "sides of 128 or more": lambda _, d: _longest(d) >= 128,
+    "sides of 128 or more": lambda _, d: any(
+        max(one.width, one.depth) >= 128 for one in d.units.matrix
+    ),
 }
 """By name, which designs are held out: by their place in the file, or by what they are."""
-
-
-def _longest(design: Design) -> int:
-    unit = design.units.matrix[0]
-    return max(unit.width, unit.depth)
 
 
 @cache

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from planners.order import Kind, Phase
-from simulator import PICOSECONDS, Operation
+from simulator import PICOSECONDS, Operation, Timeline
 from simulator.analysis.stalls import core_steps
-
-if TYPE_CHECKING:
-    from simulator import Timeline
 
 WAITING = "waiting"
 Key = TypeVar("Key")

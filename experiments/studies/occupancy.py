@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hardware import Wires
-from simulator import DeviceMemory
+from simulator import DeviceMemory, Timeline
 from simulator.engine.operations import CLASSES, readable
-
-if TYPE_CHECKING:
-    from simulator import Timeline
 
 COLUMNS = ("peak_memory_bytes", "cores_over_memory", "idle_cores")
 """What ``occupancy`` has; the first is a core's."""
@@ -73,7 +70,8 @@ def memory_rows(memory: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         if use.reserve_bytes:
             yield "reserve", f"{readable(use.reserve_bytes)} that the step may not use"
         if not use.fits:
-            yield "to free", most_of_it(one["by_class"])
+            largest = max(one["by_class"], key=one["by_class"].__getitem__)
+            yield "to free", f"most of it {largest}: {FREES[largest]}"
 
 
 FREES = {
@@ -90,9 +88,3 @@ FREES = {
 def in_words(by_class: Mapping[str, float]) -> str:
     """Bytes of each class, those that are nothing left out."""
     return ", ".join(f"{name} {readable(held)}" for name, held in by_class.items() if held >= 1)
-
-
-def most_of_it(by_class: Mapping[str, float]) -> str:
-    """The largest class, and what makes it less."""
-    name = max(by_class, key=by_class.__getitem__)
-    return f"most of it {name}: {FREES[name]}"

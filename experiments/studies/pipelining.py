@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.output import table_of
 from experiments.terms import duration
+from planners import Pipeline, Plan
 from planners.order import Phase
-from simulator import PICOSECONDS
+from simulator import PICOSECONDS, Execution, Timeline
 from simulator.analysis.stages import StageUse, bubble, stage_uses
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from planners import Pipeline, Plan
-    from simulator import Execution, Timeline
 
 
 def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
@@ -31,9 +29,10 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
         return {}
     uses, pipeline, period = stage_uses(timeline), plan.pipeline, timeline.period
     names, kinds = pipeline.layers(plan.nodes), kinds_of(timeline)
+    forward = all(operation.phase == Phase.FORWARD for operation in timeline.operations)
     return {
         "pipeline": {
-            "schedule": "forward" if is_forward(timeline) else pipeline.schedule,
+            "schedule": "forward" if forward else pipeline.schedule,
             "sends": sorted(ways_of_sending(timeline)),
             "flushes": timeline.batch_ps is None,
             "micro_batches": pipeline.micro_batches,
@@ -54,11 +53,6 @@ def kinds_of(timeline: Timeline) -> dict[tuple[int, int], str]:
         if one := worker.rank_program:
             names[one.rank, one.replica].append(worker.device.name)
     return {replica: " + ".join(dict.fromkeys(found)) for replica, found in names.items()}
-
-
-def is_forward(timeline: Timeline) -> bool:
-    """Whether micro-batches go forward alone."""
-    return all(operation.phase == Phase.FORWARD for operation in timeline.operations)
 
 
 def _fields(

@@ -6,25 +6,20 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.difference import core_ps
 from experiments.terms import duration, operation_names
-from planners import Plan
+from hardware import Array
+from planners import Axes, Plan
 from planners.axes.node_types import experts
 from planners.order import Kind, Phase
-from simulator import PICOSECONDS
+from simulator import PICOSECONDS, Operation, Timeline
 from simulator.search.bounds import EVERY_PLAN, StepBound, is_layout, step_bound, work_bound_s
 from simulator.search.stages import stages_bound
 from workloads import Node, partition_graph
-
-if TYPE_CHECKING:
-    from hardware import Array
-    from planners import Axes
-    from simulator import Operation, Timeline
-
 
 FLOPS_PER_MAC = 6
 """Of training, for each multiply-accumulate of the forward pass.

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from hardware import COMMAND_LINE, Array, SpecError
 from hardware.topology import near_square
+from hardware.watched import unread, watched
 from planners import PlanError, load_planner
 from simulator import DEPLOYED, PUBLISHED, Execution, SimulationError, simulate
 from workloads import load_network
@@ -116,8 +117,6 @@ def _plain(key: str) -> str:
 
 def _unread(array: Array, execution: Execution) -> frozenset[str]:
     """Keys of the array's settings that the model does not read; none where it cannot run."""
-    from hardware.watched import unread
-
     seen = _seen(_fewer(array), replace(execution, strict_memory=False))
     return frozenset(() if seen is None else unread(array, seen))
 
@@ -125,8 +124,6 @@ def _unread(array: Array, execution: Execution) -> frozenset[str]:
 @lru_cache(maxsize=16)
 def _seen(array: Array, execution: Execution) -> frozenset[str] | None:
     """What the model reads of an array; None where it cannot run."""
-    from hardware.watched import watched
-
     seen: set[str] = set()
     network = load_network(PROBE)
     small = watched(array, seen)

@@ -135,13 +135,11 @@ def run_case(case: Case) -> Outputs:
     size the plan has its buckets (None: it does not say).
     """
     plan, timeline = step_of(case)
-    spent, gaps = shares(timeline), plan.gap_fields()
+    gaps = plan.gap_fields()
     exact = gaps["exact"]
     return {
         "iteration_s": timeline.iteration_s,
-        "computing": spent.computing,
-        "communicating": spent.communicating,
-        "waiting": spent.waiting,
+        **shares(timeline)._asdict(),
         "exact": exact,
         "plan_gap": 0.0 if exact else gaps["gap"],
         "layout": layout_of(case, plan),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
@@ -17,9 +17,7 @@ from experiments.studies.running.cluster import on_cluster
 from experiments.studies.running.cores import Spread, here, on_cores
 from experiments.studies.running.estimate import forewarning, together, too_large
 from experiments.studies.running.outputs import REFUSED, Outputs, check_kept, refusal, run_case
-
-if TYPE_CHECKING:
-    from experiments.studies.running.store import Store
+from experiments.studies.running.store import Store
 
 
 WORKERS_S = 0.3

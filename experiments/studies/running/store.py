@@ -10,15 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.output import UsageError
 from experiments.version import version
 from hardware.reader import Error, parse_json, shown
-
-if TYPE_CHECKING:
-    from experiments.studies.running.outputs import Outputs
-
 
 APPLICATION = 0xACCE1
 """SQLite's application_id of our files."""
@@ -64,7 +60,10 @@ class Store:
             try:
                 if not read_only:
                     self._prepare()
-                self._check_owner()
+                owner = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
+                if owner != (APPLICATION, SCHEMA):
+                    said = "an SQLite file, but not a store of this version"
+                    raise StoreError(f"{self.path}: {said}")
                 if not read_only:
                     self._patiently("PRAGMA journal_mode = WAL")
                     self._db.execute("PRAGMA synchronous = FULL")
@@ -104,11 +103,6 @@ class Store:
         finally:
             self._db.execute("COMMIT")
 
-    def _check_owner(self) -> None:
-        owner = self._one("PRAGMA application_id"), self._one("PRAGMA user_version")
-        if owner != (APPLICATION, SCHEMA):
-            raise StoreError(f"{self.path}: an SQLite file, but not a store of this version")
-
     def _one(self, query: str) -> int:
         return int(self._db.execute(query).fetchone()[0])
 
@@ -141,11 +135,11 @@ class Store:
         with self._errors():
             return int(self._db.execute("SELECT count(*) FROM results").fetchone()[0])
 
-    def put(self, key: str, inputs: dict[str, Any], outputs: Outputs) -> None:
+    def put(self, key: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         """Keep a finished case; a key that is there already stays as it is."""
         self.put_all([(key, inputs, outputs)])
 
-    def put_all(self, cases: Iterable[tuple[str, dict[str, Any], Outputs]]) -> None:
+    def put_all(self, cases: Iterable[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
         """Keep several at once, or none of them."""
         rows = [
             (
@@ -166,10 +160,10 @@ class Store:
 
     def get(
         self, keys: Iterable[str], check: Callable[[Any, str, Error], object]
-    ) -> dict[str, Outputs]:
+    ) -> dict[str, dict[str, Any]]:
         """The outputs of those keys that are there, each checked."""
         wanted = list(dict.fromkeys(keys))
-        found: dict[str, Outputs] = {}
+        found: dict[str, dict[str, Any]] = {}
         with self._errors():
             for start in range(0, len(wanted), _AT_ONCE):
                 part = wanted[start : start + _AT_ONCE]

@@ -7,16 +7,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.output import UsageError
 from experiments.studies.options import Axis, Value, array_of
+from experiments.studies.running.store import Store
 from experiments.studies.training.run import Training
 from experiments.studies.training.tables import mean
 from hardware import Array
-
-if TYPE_CHECKING:
-    from experiments.studies.running.store import Store
 
 WHOLE = ("workers", "iterations", "batch", "seed")
 NUMBERS = ("rate", "loss")
