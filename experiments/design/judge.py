@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from math import exp, fsum, log
 from typing import Annotated, Literal, NamedTuple, get_args
 
@@ -134,6 +133,7 @@ class StoredEvaluations:
         self._waiting = []
 
 
+@dataclass(eq=False)
 class Judge:
     """Evaluates designs for some steps; what was evaluated is known from then on.
 
@@ -141,27 +141,20 @@ class Judge:
     kept or not: that is what a search has spent.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        steps: Sequence[UnitStep],
-        limits: Limits,
-        base: Units,
-        aim: Aim = "throughput",
-        *,
-        kept: StoredEvaluations | None = None,
-        progress: Callable[[str], None] = lambda done: None,
-    ) -> None:
-        self.space = space
-        self.limits = limits
-        self.scores: dict[Design, Score] = {}
-        self.budget: int | None = None
-        self._steps = list(steps)
-        self.aim = aim
-        self._kept = kept
-        self._progress = progress
-        self._base_s = [step.estimate_s(base) for step in self._steps]
-        self._base = (limits.area(base), limits.power(base))
+    space: Space
+    steps: Sequence[UnitStep]
+    limits: Limits
+    base: Units
+    aim: Aim = "throughput"
+    kept: StoredEvaluations | None = None
+    progress: Callable[[str], None] = lambda done: None
+    scores: dict[Design, Score] = field(default_factory=dict)
+    budget: int | None = None
+
+    @cached_property
+    def _base(self) -> Measured:
+        seconds = [step.estimate_s(self.base) for step in self.steps]
+        return seconds, self.limits.area(self.base), self.limits.power(self.base)
 
     @property
     def evaluations(self) -> int:
@@ -180,10 +173,7 @@ class Judge:
 
     def fresh(self, progress: Callable[[str], None] = lambda done: None) -> Judge:
         """Another judge of the same, that has evaluated nothing and keeps nothing."""
-        other = copy(self)
-        other.scores, other.budget = {}, None
-        other._kept, other._progress = None, progress
-        return other
+        return replace(self, scores={}, budget=None, kept=None, progress=progress)
 
     def allows(self, design: Design) -> bool:
         """Whether a design's tiles fit its buffer and it keeps the limits."""
@@ -196,16 +186,16 @@ class Judge:
         if self.budget is not None and len(self.scores) >= self.budget:
             raise BudgetSpent
         units = self.space.units(design)
-        seconds = self._kept.get(design) if self._kept else None
-        if seconds is None or len(seconds) != len(self._steps):
-            seconds = tuple(step.estimate_s(units) for step in self._steps)
-            if self._kept:
-                self._kept.put(design, seconds)
+        seconds = self.kept.get(design) if self.kept else None
+        if seconds is None or len(seconds) != len(self.steps):
+            seconds = tuple(step.estimate_s(units) for step in self.steps)
+            if self.kept:
+                self.kept.put(design, seconds)
         area, power = self.limits.area(units), self.limits.power(units)
-        value = worth(self.aim, (self._base_s, *self._base), (seconds, area, power))
+        value = worth(self.aim, self._base, (seconds, area, power))
         found = Score(design, value, seconds, area, power)
         self.scores[design] = found
-        self._progress(str(design))
+        self.progress(str(design))
         return found
 
     def top(self, count: int) -> list[Score]:
@@ -216,8 +206,8 @@ class Judge:
     def delays(self, design: Design) -> Delays:
         """What delays the steps of a design, relative to each step's time on the base."""
         units = self.space.units(design)
-        parts = [delays(step, units) for step in self._steps]
-        weights = [1 / base for base in self._base_s]
+        parts = [delays(step, units) for step in self.steps]
+        weights = [1 / base for base in self._base[0]]
         sums = (
             fsum(w * d for w, d in zip(weights, column, strict=True))
             for column in zip(*parts, strict=True)
@@ -244,10 +234,8 @@ def delays(step: UnitStep, units: Units) -> Delays:
     starts = list_schedule(tasks, len(units.matrix) + 1).starts
     whole = max(s + t.duration_ps for s, t in zip(starts, tasks, strict=True))
     conflict = (whole - path) * 1e-12
-    busy = [float(priced.alone_s[which].sum()) for which in (matrix, ~memory & ~matrix, memory)]
-    sums = [
-        float(priced.alone_s[critical & which].sum())
-        for which in (matrix, ~memory & ~matrix, memory)
-    ]
+    kinds = (matrix, ~memory & ~matrix, memory)
+    busy = [float(priced.alone_s[which].sum()) for which in kinds]
+    sums = [float(priced.alone_s[critical & which].sum()) for which in kinds]
     sums[busy.index(max(busy))] += conflict
     return Delays(*sums)

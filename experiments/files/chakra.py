@@ -44,6 +44,10 @@ _TYPES = {
 }
 """Of each attribute, which of them Chakra's reader takes it from."""
 PS_A_US = 1_000_000
+Attributes = dict[str, int | str]
+Key = tuple[Operation, int]
+"""An operation of a micro-batch."""
+Needs = Sequence[Done]
 
 
 def write(ranks: Ranks, timeline: Timeline, chosen: Collection[int], path: str) -> None:
@@ -72,7 +76,7 @@ class Node(NamedTuple):
     type: int
     needs: tuple[int, ...]
     micros: int
-    attributes: dict[str, int | str]
+    attributes: Attributes
     row: int
     """Of the timeline's columns."""
 
@@ -125,12 +129,10 @@ class Recorder:
     own: None = None
     """No exchanges go together with others."""
     nodes: list[Node] = field(default_factory=list)
-    rows: dict[tuple[Operation, int], deque[int]] = field(
-        default_factory=lambda: defaultdict(deque)
-    )
+    rows: dict[Key, deque[int]] = field(default_factory=lambda: defaultdict(deque))
     """Of what the worker does, by operation and micro-batch."""
     _last: dict[int, _Over] = field(default_factory=dict)
-    _arrivals: dict[tuple[Operation, int], _Over] = field(default_factory=dict)
+    _arrivals: dict[Key, _Over] = field(default_factory=dict)
 
     @property
     def _rank(self) -> int:
@@ -142,102 +144,77 @@ class Recorder:
     def expect(self, *_: object) -> None:
         """Nothing waits in vain."""
 
-    def compute(
-        self, _: int, operation: Operation, micro_batch: int, after: Sequence[Done]
-    ) -> _Over:
+    def compute(self, _: int, operation: Operation, micro_batch: int, after: Needs) -> _Over:
         """Behind what the unit did before."""
-        attributes: dict[str, int | str] = {
+        attributes: Attributes = {
             "num_ops": round(operation.flops),
             "tensor_size": round(operation.hbm_bytes),
         }
         micros = max(1, round(operation.duration_ps / PS_A_US))
         last = self._last.get(operation.unit)
-        before = [*after, *([cast("Done", last)] if last else [])]
-        row = self.rows[operation, micro_batch].popleft()
-        found = self._add(operation, COMPUTE, row, micro_batch, before, attributes, micros)
+        before, key = [*after, *([cast("Done", last)] if last else [])], (operation, micro_batch)
+        found = self._add(key, COMPUTE, self.rows[key].popleft(), before, attributes, micros)
         self._last[operation.unit] = found
         return found
 
     def meet(
-        self,
-        _: int,
-        operation: Operation,
-        __: int,
-        micro_batch: int,
-        after: Sequence[Done],
-        **___: object,
+        self, _: int, operation: Operation, __: int, micro_batch: int, after: Needs, **___: object
     ) -> _Over:
         """A collective of the rank's group."""
-        message = self.ranks.message(operation, self._rank)
+        message, key = self.ranks.message(operation, self._rank), (operation, micro_batch)
         n = len(message.group)
         swapped = n / max(n - 1, 1) if message.work == "send/recv" else 1.0
-        attributes: dict[str, int | str] = {
+        attributes: Attributes = {
             "comm_type": COMM_TYPE[message.work],
             "comm_size": round(message.brings * swapped),
             "pg_name": str(self.ranks.group_number(message.group)),
         }
-        row = self.rows[operation, micro_batch].popleft()
-        return self._add(operation, COLLECTIVE, row, micro_batch, after, attributes)
+        return self._add(key, COLLECTIVE, self.rows[key].popleft(), after, attributes)
 
     def deliver(
         self,
         _: int,
-        operation: Operation,
-        key: tuple[Operation, int],
-        micro_batch: int,
-        after: Sequence[Done],
-        *__: object,
-        **___: object,
+        __: Operation,
+        key: Key,
+        ___: int,
+        after: Needs,
+        *____: object,
+        **_____: object,
     ) -> _Over:
         """A send to each rank that this one has to serve."""
-        return self._between(operation, SEND, micro_batch, after, key)
+        return self._between(key, SEND, after)
 
-    def arrival(self, key: tuple[Operation, int]) -> _Over:
+    def arrival(self, key: Key) -> _Over:
         """A receive from each rank that serves this one."""
         return self.receive(0, key, ())
 
-    def receive(self, _: int, key: tuple[Operation, int], after: Sequence[Done]) -> _Over:
+    def receive(self, _: int, key: Key, after: Needs) -> _Over:
         """The same in a rendezvous, behind what the rank did before."""
         if key not in self._arrivals:
-            self._arrivals[key] = self._between(key[0], RECEIVE, key[1], after, key)
+            self._arrivals[key] = self._between(key, RECEIVE, after)
         return self._arrivals[key]
 
-    def _between(
-        self,
-        operation: Operation,
-        type_: int,
-        micro_batch: int,
-        after: Sequence[Done],
-        key: tuple[Operation, int],
-    ) -> _Over:
+    def _between(self, key: Key, type_: int, after: Needs) -> _Over:
         own = 0 if type_ == SEND else 1
-        peers, row = self.ranks.peers(operation), self.rows[key].popleft()
+        peers, row = self.ranks.peers(key[0]), self.rows[key].popleft()
         found = tuple[int, ...]()
         for pair in (pair for pair in peers if pair[own] == self._rank):
-            attributes: dict[str, int | str] = {
+            attributes: Attributes = {
                 "comm_src": pair[0],
                 "comm_dst": pair[1],
-                "comm_size": round(operation.bytes / len(peers)),
+                "comm_size": round(key[0].bytes / len(peers)),
                 "comm_tag": self.ranks.tag(key),
             }
-            found += self._add(operation, type_, row, micro_batch, after, attributes).numbers
+            found += self._add(key, type_, row, after, attributes).numbers
         return _Over(found)
 
     def _add(
-        self,
-        operation: Operation,
-        type_: int,
-        row: int,
-        micro_batch: int,
-        after: Sequence[Done],
-        attributes: dict[str, int | str],
-        micros: int = 0,
+        self, key: Key, type_: int, row: int, after: Needs, said: Attributes, micros: int = 0
     ) -> _Over:
         before = {number for one in cast("Sequence[_Over]", after) for number in one.numbers}
-        name = f"{operation}, micro-batch {micro_batch}"
-        number = len(self.nodes) + 1
-        said: dict[str, int | str] = {"is_cpu_op": 0, **attributes}
-        self.nodes.append(Node(number, name, type_, tuple(sorted(before)), micros, said, row))
+        name, number = f"{key[0]}, micro-batch {key[1]}", len(self.nodes) + 1
+        needs, said = tuple(sorted(before)), {"is_cpu_op": 0, **said}
+        self.nodes.append(Node(number, name, type_, needs, micros, said, row))
         return _Over((number,))
 
 

@@ -144,7 +144,24 @@ def predicted(
     shares = fitted_shares(
         (work_of(one), step_s) for one, step_s in known if isinstance(one, RowCase) and step_s
     )
-    outcomes = _outcomes(rows, constants, shares, runner, progress, estimate=estimate)
+    left_out, asked, due = dict[str, str](), dict[str, RowCase](), dict[str, float]()
+    for row in rows:
+        one = ready(row)
+        if not isinstance(one, RowCase):
+            left_out[row.id] = str(one)
+            continue
+        needed = None if estimate else needs(one.case)
+        if needed and needed.seconds > MOST_S:
+            left_out[row.id] = f"its step alone would take {needed} here"
+        else:
+            asked[row.id] = at_shares(one, constants)
+            due[row.id] = needed.seconds if needed else 1.0
+    expecting(progress, due)
+    found = dict[str, Outcome]()
+    for name, ran in run_rows(asked, runner, estimate=estimate):
+        found[name] = _outcome(ran, shares)
+        progress(name)
+    outcomes = [found.get(row.id) or Outcome(row, None, None, left_out.get(row.id)) for row in rows]
     return _by_source(Study(tuple(outcomes), constants, {}, estimate), per_source)
 
 
@@ -268,37 +285,6 @@ def ready(row: Row) -> RowCase | LeftOutError:
         return case_of(row)
     except LeftOutError as error:
         return error
-
-
-def _outcomes(
-    rows: Sequence[Row],
-    constants: Constants,
-    shares: Work,
-    runner: Runner,
-    progress: Progress,
-    *,
-    estimate: bool,
-) -> list[Outcome]:
-    left_out: dict[str, str] = {}
-    asked: dict[str, RowCase] = {}
-    due: dict[str, float] = {}
-    found: dict[str, Outcome] = {}
-    for row in rows:
-        one = ready(row)
-        if not isinstance(one, RowCase):
-            left_out[row.id] = str(one)
-            continue
-        needed = None if estimate else needs(one.case)
-        if needed and needed.seconds > MOST_S:
-            left_out[row.id] = f"its step alone would take {needed} here"
-        else:
-            asked[row.id] = at_shares(one, constants)
-            due[row.id] = needed.seconds if needed else 1.0
-    expecting(progress, due)
-    for name, ran in run_rows(asked, runner, estimate=estimate):
-        found[name] = _outcome(ran, shares)
-        progress(name)
-    return [found.get(row.id) or Outcome(row, None, None, left_out.get(row.id)) for row in rows]
 
 
 def _outcome(ran: Ran, shares: Work) -> Outcome:

@@ -39,33 +39,26 @@ from workloads import Network, partition_graph
 from workloads.cache import once_for_each
 
 
-def staged_plan(
-    planner: str | Planner,
-    network: Network,
-    array: Array,
-    batch: int,
-    objective: Objective,
-    execution: Execution,
-    staging: Staging,
-) -> Plan:
-    """The plan of a pipeline; each stage is planned by ``planner``.
+def staged_plan(case: Case, objective: Objective, staging: Staging) -> Plan:
+    """The plan of a pipeline; each stage is planned by the case's planner.
 
-    ``array`` is as the execution model plans for it. The search judges a stage as a step by
-    itself, which is not what the stage adds to a pipeline: it takes the fastest of its own
-    pipeline and the other planners'. Raises PlanError for stages that fit neither network
-    nor array.
+    The search judges a stage as a step by itself, which is not what the stage adds to a
+    pipeline: it takes the fastest of its own pipeline and the other planners'. Raises PlanError
+    for stages that fit neither network nor array.
     """
+    network, execution = case.network, case.execution
+    array = execution.planned(case.array)
     places = places_of(array, staging.stages)
-    firsts = first_layers(network, array, batch, execution, staging, places)
+    firsts = first_layers(case, array, staging, places)
     alone = replace(execution, staging=None)
 
     def planned_by(one: str | Planner) -> Plan:
         told: dict[str, Any] = {"execution": alone} if takes_execution(load_planner(one)) else {}
-        step = (one, network, array, batch, staging, firsts, places, objective)
+        step = (one, network, array, case.batch, staging, firsts, places, objective)
         return planned_in_stages(*step, **told)
 
-    own = planned_by(planner)
-    if load_planner(planner) is not load_planner("search"):
+    own = planned_by(case.planner)
+    if load_planner(case.planner) is not load_planner("search"):
         return own
     plans = [own]
     for name in (*PLANNERS, *BASELINES):
@@ -84,16 +77,11 @@ def staged_plan(
 
 
 def first_layers(
-    network: Network,
-    array: Array,
-    batch: int,
-    execution: Execution,
-    staging: Staging,
-    places: Sequence[Place],
+    case: Case, array: Array, staging: Staging, places: Sequence[Place]
 ) -> tuple[int, ...]:
-    """Where stages begin: as the staging names it, or balanced."""
-    graph = partition_graph(network)
-    size, stages = micro_batch(batch, staging.micro_batches), staging.stages * staging.virtual
+    """Where stages begin: as the staging names it, or balanced; ``array`` is as it is planned."""
+    graph, stages = partition_graph(case.network), staging.stages * staging.virtual
+    size = micro_batch(case.batch, staging.micro_batches)
     if staging.virtual < 1:
         raise PlanError(f"{staging.virtual} stages a place: at least one is needed")
     if staging.cuts:
@@ -101,7 +89,7 @@ def first_layers(
     if stages == 1:
         return (0,)
     kinds: dict[Device, list[float]] = {}
-    plain = replace(execution, staging=None, strict_memory=False)
+    plain = replace(case.execution, staging=None, strict_memory=False)
     rows = []
     for k in range(stages):
         place = places[k % len(places)]
@@ -109,13 +97,13 @@ def first_layers(
         rate = [0.0] * len(graph)
         for device, count in group.kinds:
             if device not in kinds:
-                times = layer_times(network, array, size, plain, number)
+                times = layer_times(case.network, array, size, plain, number)
                 kinds[device] = [time.seconds for time in times]
             many = replace(group, kinds=((device, count),)).size
             rate = [r + many / s if s else r for r, s in zip(rate, kinds[device], strict=True)]
             number += many
         rows.append([1 / r if r else 0.0 for r in rate])
-    weighted = {layer.name for layer in network.layers if layer.weighted}
+    weighted = {layer.name for layer in case.network.layers if layer.weighted}
     return balanced(rows, [node.name in weighted for node in graph])
 
 
@@ -320,8 +308,7 @@ def plan_of(case: Case) -> Plan:
         told: dict[str, Any] = {"execution": case.execution} if takes_execution(planner) else {}
         plan = asked(planner, case.network, array, case.batch, objective, **told)
     else:
-        step = (case.network, array, case.batch, objective, case.execution, staging)
-        plan = staged_plan(case.planner, *step)
+        plan = staged_plan(case, objective, staging)
     if not isinstance(plan, Plan):
         raise PlanError(
             f"planner {case.planner_name!r} gave {type(plan).__name__}; it must return a Plan"

@@ -19,7 +19,6 @@ from experiments.studies.running.estimate import forewarning, together, too_larg
 from experiments.studies.running.outputs import REFUSED, Outputs, check_kept, refusal, run_case
 from experiments.studies.running.store import Store
 
-
 WORKERS_S = 0.3
 """What processes must save by the clock: about twice what they cost, to be forked and to make
 again what is kept between cases (measured: of two, 0.15 s of a processor together)."""

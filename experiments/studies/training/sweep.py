@@ -34,28 +34,6 @@ def points(axes: Sequence[Axis]) -> list[tuple[Value, ...]]:
     return list(itertools.product(*(axis.values for axis in axes)))
 
 
-def training_at(
-    asked: Training,
-    axes: Sequence[Axis],
-    point: Sequence[Value],
-    array: str | Array,
-    changes: Sequence[str],
-) -> Training:
-    """The run at one point of the grid; ``array`` and ``changes`` are what was asked for."""
-    changes, fields = list(changes), dict[str, Any]()
-    for axis, value in zip(axes, point, strict=True):
-        if axis.key == "array":
-            array = value.text
-        elif axis.key == "slowdown":
-            fields["slowdowns"] = () if value.text == "none" else (value.text,)
-        elif axis.key in KEYS:
-            fields[axis.key] = _read(axis.key, value)
-        else:
-            changes.append(f"{axis.key}={value.text}")
-    found = replace(asked, array=array_of(array, changes), **fields)
-    return found if found.way.graph else replace(found, graph=None)
-
-
 def _read(key: str, value: Value) -> str | int | float:
     if key not in (*WHOLE, *NUMBERS):
         return value.text
@@ -73,9 +51,23 @@ def swept(
     progress: Callable[[str], object],
     store: Store | None = None,
 ) -> Iterator[Row]:
-    """A row for every point: what was varied, and what came of it, kept in ``store``."""
+    """A row for every point: what was varied, and what came of it, kept in ``store``.
+
+    ``array`` and ``changes`` of its spec are what was asked for.
+    """
     for point in points(axes):
-        one = training_at(asked, axes, point, array, changes)
+        chosen, words, fields = array, list(changes), dict[str, Any]()
+        for axis, value in zip(axes, point, strict=True):
+            if axis.key == "array":
+                chosen = value.text
+            elif axis.key == "slowdown":
+                fields["slowdowns"] = () if value.text == "none" else (value.text,)
+            elif axis.key in KEYS:
+                fields[axis.key] = _read(axis.key, value)
+            else:
+                words.append(f"{axis.key}={value.text}")
+        one = replace(asked, array=array_of(chosen, words), **fields)
+        one = one if one.way.graph else replace(one, graph=None)
         varied = {
             axis.title: _read(axis.key, value)
             if axis.key in KEYS[:-1]

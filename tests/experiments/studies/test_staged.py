@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.studies.case import first_layers, staged_plan
+from experiments.studies.case import Case, first_layers, staged_plan
 from hardware import Array, Device, Group, load_array
 from planners import BASELINES, PLANNERS, PlanError, Staging
 from planners.cost.objective import TIME
@@ -28,7 +28,8 @@ def device(peak: float) -> Device:
 
 def firsts(network: Network, array: Array, **more: object) -> tuple[int, ...]:
     staging = Staging(**more)  # type: ignore[arg-type]
-    return first_layers(network, array, 64, PUBLISHED, staging, places_of(array, staging.stages))
+    case = Case(network, "owt", array, 64)
+    return first_layers(case, array, staging, places_of(array, staging.stages))
 
 
 def test_alike_layers_on_alike_places_are_cut_evenly() -> None:
@@ -57,7 +58,8 @@ def test_the_slowest_stage_is_no_slower_than_by_equal_numbers_of_layers() -> Non
     network, array = load_network("vgg16"), load_array("tpu-v3-8")
     planned = DEPLOYED.planned(array)
     staging = Staging(4, 4)
-    found = first_layers(network, planned, 64, DEPLOYED, staging, places_of(planned, 4))
+    case = Case(network, "owt", array, 64, execution=DEPLOYED)
+    found = first_layers(case, planned, staging, places_of(planned, 4))
     seconds = [one.seconds for one in layer_times(network, array, 16, DEPLOYED)]
 
     def slowest(cuts: tuple[int, ...]) -> float:
@@ -79,7 +81,7 @@ def test_cuts_by_name_are_where_they_are_said() -> None:
 def test_the_plan_is_of_all_that() -> None:
     network, array = load_network("vgg16"), load_array("accpar-homogeneous")
     staging = Staging(4, 8, "gpipe", recompute="1,2")
-    plan = staged_plan("owt", network, array, 256, TIME, PUBLISHED, staging)
+    plan = staged_plan(Case(network, "owt", array, 256), TIME, staging)
     assert plan.pipeline is not None
     assert (plan.planner, plan.batch, plan.pipeline.schedule) == ("owt", 256, "gpipe")
     assert [stage.recompute for stage in plan.pipeline.stages] == [False, True, True, False]
@@ -96,8 +98,11 @@ def test_pipelines_of_the_search_lose_to_no_other(execution: Execution) -> None:
     """A stage is no step: what is best by itself need not be best among others."""
     array = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
     asked = replace(execution, staging=Staging(2, 4))
-    step = load_network("lenet"), asked.planned(array), 64, TIME, asked, Staging(2, 4)
-    plans = {name: staged_plan(name, *step) for name in ("search", *PLANNERS, *BASELINES)}
-    taken = {n: simulate(step[0], plan, array, asked).iteration_s for n, plan in plans.items()}
+    lenet = load_network("lenet")
+    plans = {
+        name: staged_plan(Case(lenet, name, array, 64, execution=asked), TIME, Staging(2, 4))
+        for name in ("search", *PLANNERS, *BASELINES)
+    }
+    taken = {n: simulate(lenet, plan, array, asked).iteration_s for n, plan in plans.items()}
     assert taken["search"] == min(taken.values())
     assert plans["search"].planner == "search"
