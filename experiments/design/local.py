@@ -86,14 +86,10 @@ def grown(judge: Judge, design: Design) -> Score:
     """More of what delays the critical path most, until nothing is gained or allowed."""
     score = judge.score(design)
     while True:
-        better = None
-        for field in delaying(judge, score.design):
-            larger = judge.space.moved(score.design, field, 1)
-            if larger is None or not judge.allows(larger):
-                continue
-            if (found := judge.score(larger)).value > score.value * (1 + GAIN):
-                better = found
-                break
+        fields = delaying(judge, score.design)
+        larger = (judge.space.moved(score.design, field, 1) for field in fields)
+        scores = (judge.score(one) for one in larger if one is not None and judge.allows(one))
+        better = next((one for one in scores if one.value > score.value * (1 + GAIN)), None)
         if better is None:
             return score
         score = better

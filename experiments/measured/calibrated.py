@@ -78,18 +78,17 @@ def calibrated(rows: Sequence[Row], runner: Runner, progress: Progress) -> Calib
 
 def _fitted(probed: list[Probed], case: RowCase) -> Fitted:
     share = common_share(probed)
-    rows = []
-    for k, one in enumerate(probed):
-        rest = probed[:k] + probed[k + 1 :]
-        rows.append(
-            {
-                "id": one.row.id,
-                "measured_s": one.row.step_s,
-                "predicted_s": one.step_s(share),
-                "error": one.error(share),
-                "held_out_error": one.error(common_share(rest)) if rest else None,
-            }
-        )
+    others = [probed[:k] + probed[k + 1 :] for k in range(len(probed))]
+    rows = [
+        {
+            "id": one.row.id,
+            "measured_s": one.row.step_s,
+            "predicted_s": one.step_s(share),
+            "error": one.error(share),
+            "held_out_error": one.error(common_share(rest)) if rest else None,
+        }
+        for one, rest in zip(probed, others, strict=True)
+    ]
     device = case.case.array.group.kinds[0][0].name.partition(",")[0]
     chip, format_ = chip_of(probed[0])
     return Fitted(chip, device, format_, share, tuple(rows))

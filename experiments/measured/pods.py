@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import Field, model_validator
@@ -267,18 +268,17 @@ def _one_board(model: Model, fitted_on: Sequence[PodRow]) -> Record:
 
 def _ratio(model: Model, fitted_on: Sequence[PodRow], memory: float) -> Record:
     """How much faster the second is of the first two rows that differ in their device alone."""
-    for one in fitted_on:
-        for other in fitted_on:
-            alike = (one.cores, one.batch_per_core) == (other.cores, other.batch_per_core)
-            if alike and one.device < other.device:
-                steps = [model.step(row, memory).total_s for row in (one, other)]
-                ratio = {
-                    "boards": [one.system, other.system],
-                    "measured": one.step_s / other.step_s,
-                    "predicted": steps[0] / steps[1],
-                    "peak_only": model.peak_s(one) / model.peak_s(other),
-                }
-                return {"board_ratio": ratio}
+    for one, other in product(fitted_on, repeat=2):
+        alike = (one.cores, one.batch_per_core) == (other.cores, other.batch_per_core)
+        if alike and one.device < other.device:
+            steps = [model.step(row, memory).total_s for row in (one, other)]
+            ratio = {
+                "boards": [one.system, other.system],
+                "measured": one.step_s / other.step_s,
+                "predicted": steps[0] / steps[1],
+                "peak_only": model.peak_s(one) / model.peak_s(other),
+            }
+            return {"board_ratio": ratio}
     return {}
 
 

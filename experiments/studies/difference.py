@@ -62,13 +62,8 @@ def difference(planners: tuple[str, str], steps: tuple[Timeline, Timeline]) -> D
     phases = [_sums(((op.phase, op.kind), ps) for op, ps in step if ps) for step in spent]
     layers = [_sums((op.layer, ps) for op, ps in step) for step in spent]
     whole = (steps[0].iteration_ps, steps[1].iteration_ps)
-    waiting = Change(
-        (
-            whole[0] * cores - sum(phases[0].values()),
-            whole[1] * cores - sum(phases[1].values()),
-        ),
-        kind=WAITING,
-    )
+    first, second = (ps * cores - sum(of.values()) for ps, of in zip(whole, phases, strict=True))
+    waiting = Change((first, second), kind=WAITING)
     by_phase = [Change(both, *map(str, key)) for key, both in sorted(_both(*phases), key=in_order)]
     by_layer = [Change(both, layer=key) for key, both in _both(*layers)]
     by_layer.sort(key=lambda part: -abs(part.change_ps))

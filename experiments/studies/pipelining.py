@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import table_of
 from experiments.terms import duration
-from planners import Pipeline, Plan
+from planners import Plan
 from planners.order import Phase
 from simulator import PICOSECONDS, Execution, Timeline
-from simulator.analysis.stages import StageUse, bubble, stage_uses
+from simulator.analysis.stages import bubble, stage_uses
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +28,23 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
         return {}
     uses, pipeline, period = stage_uses(timeline), plan.pipeline, timeline.period
     names, kinds = pipeline.layers(plan.nodes), kinds_of(timeline)
+    stages = [
+        {
+            "stages": list(use.stages),
+            "layers": [[names[k][0], names[k][-1]] for k in use.stages],
+            "kind": kinds[use.rank, use.replica],
+            "replica": use.replica,
+            "replicas": pipeline.replicas[use.rank],
+            "accelerators": pipeline.places[use.rank].replica(use.replica)[1],
+            "computing_s": use.computing / PICOSECONDS,
+            "exposed_s": use.exposed / PICOSECONDS,
+            "receiving_s": use.receiving / PICOSECONDS,
+            "waiting_s": use.waiting / PICOSECONDS,
+            "in_flight": use.in_flight,
+            "versions": use.versions,
+        }
+        for use in uses
+    ]
     forward = all(operation.phase == Phase.FORWARD for operation in timeline.operations)
     return {
         "pipeline": {
@@ -41,7 +57,7 @@ def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
             "run_s": timeline.makespan_s,
             "period_s": period.micro_batch_ps / PICOSECONDS if period else None,
             "warm_up": period.warm_up if period else None,
-            "stages": [_fields(use, pipeline, names, kinds) for use in uses],
+            "stages": stages,
         }
     }
 
@@ -53,28 +69,6 @@ def kinds_of(timeline: Timeline) -> dict[tuple[int, int], str]:
         if one := worker.rank_program:
             names[one.rank, one.replica].append(worker.device.name)
     return {replica: " + ".join(dict.fromkeys(found)) for replica, found in names.items()}
-
-
-def _fields(
-    use: StageUse,
-    pipeline: Pipeline,
-    names: Sequence[Sequence[str]],
-    kinds: Mapping[tuple[int, int], str],
-) -> dict[str, Any]:
-    return {
-        "stages": list(use.stages),
-        "layers": [[names[k][0], names[k][-1]] for k in use.stages],
-        "kind": kinds[use.rank, use.replica],
-        "replica": use.replica,
-        "replicas": pipeline.replicas[use.rank],
-        "accelerators": pipeline.places[use.rank].replica(use.replica)[1],
-        "computing_s": use.computing / PICOSECONDS,
-        "exposed_s": use.exposed / PICOSECONDS,
-        "receiving_s": use.receiving / PICOSECONDS,
-        "waiting_s": use.waiting / PICOSECONDS,
-        "in_flight": use.in_flight,
-        "versions": use.versions,
-    }
 
 
 def bubble_in_words(found: dict[str, Any]) -> str:

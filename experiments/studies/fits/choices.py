@@ -76,9 +76,7 @@ class Choice:
             "stage_hw": self.stage_hw,
             "cuts": ",".join(self.cuts),
         }
-        asked = {key: text for key, text in words.items() if text not in ("", "none")}
-        if self.recompute == "none":
-            execution = replace(execution, recompute="none")
+        asked = {key: text for key, text in words.items() if text}
         if self.update == Update.REPLICATED:  # as where nothing is said
             del asked["update"]
             execution = replace(execution, update="")

@@ -98,9 +98,7 @@ def _connect(address: str) -> Any:
     _quiet()
     _check_transport(address)
 
-    def connect() -> Any:
-        return Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
-
+    connect: Callable[[], Any] = partial(Client, address, timeout=CONNECT_S, set_as_default=False)
     try:
         return within(CONNECT_S + GRACE_S, connect)
     except TimeoutError as error:
