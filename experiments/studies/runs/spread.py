@@ -9,8 +9,9 @@ more chips, and the step is the same otherwise.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,8 @@ MOST_CHIPS = 1 << 17
 QUANTILES = {"median_s": 0.5, "p90_s": 0.9, "p99_s": 0.99}
 
 
-@dataclass(frozen=True, slots=True)
-class _Chips:
-    """So many chips of a kind in a place (of a pipeline, else number 0)."""
-
-    place: int
-    device: Device
-    count: int
+Chips = Mapping[tuple[int, Device], int]
+"""How many there are of a kind in a place (of a pipeline, else number 0)."""
 
 
 def check_forms(flag: str, given: str | Iterable[str]) -> tuple[str, ...]:
@@ -69,7 +65,7 @@ def spread_fields(
     devices = sum(count for _, count in case.array.group.chips)
     even = replace(case, array=case.array.with_devices(lambda device: _taking(device, 1.0)))
     chips = _chips_of(even, plan)
-    least = min(one.count for one in chips)
+    least = min(chips.values())
     sizes = [s for s in SIZES if s == 1 or (least * s >= 1 and devices * s <= MOST_CHIPS)]
     cases = {
         (size, number): _slowed(even, plan, chips, draws)
@@ -118,18 +114,18 @@ def _quantiles(seconds: np.ndarray[Any, Any]) -> dict[str, float]:
     return {name: float(np.quantile(seconds, q)) for name, q in QUANTILES.items()}
 
 
-def _chips_of(case: Case, plan: Plan) -> list[_Chips]:
+def _chips_of(case: Case, plan: Plan) -> Chips:
     """The chips that wait for each other: those of each kind in each place."""
     array = case.execution.planned(case.array)
     parts: list[tuple[int, Array]] = [(0, array)]
     if plan.pipeline is not None:
         places = enumerate(plan.pipeline.places)
         parts = [(k, array.part(*one)) for k, place in places for one in place.ranges]
-    counts: dict[tuple[int, Device], int] = {}
+    found = Counter[tuple[int, Device]]()
     for place, part in parts:
         for device, count in part.group.chips:
-            counts[place, device] = counts.get((place, device), 0) + count
-    return [_Chips(place, device, count) for (place, device), count in counts.items()]
+            found[place, device] += count
+    return found
 
 
 def check_varies(case: Case, texts: Sequence[str]) -> None:
@@ -147,41 +143,39 @@ def check_varies(case: Case, texts: Sequence[str]) -> None:
 
 
 def _draws(
-    chips: Sequence[_Chips], texts: Sequence[str], sizes: Sequence[float], seed: tuple[int, int]
+    chips: Chips, texts: Sequence[str], sizes: Sequence[float], seed: tuple[int, int]
 ) -> Iterator[tuple[float, tuple[list[float], float]]]:
     """By size: how many times as long the slowest of each entry takes, and the slowest link.
 
     Those of fewer chips are among those of more.
     """
-    most = [round(one.count * sizes[-1]) for one in chips]
+    most = [round(count * sizes[-1]) for count in chips.values()]
     times = [np.ones(many) for many in most]
     links = [np.ones(many) for many in most]
     for which, text in enumerate(texts):
-        for k, one in enumerate(chips):
-            form = f"normal:{one.device.roofline.variation!r}" if text == VARIATION else text
+        for k, (_, device) in enumerate(chips):
+            form = f"normal:{device.roofline.variation!r}" if text == VARIATION else text
             draw: Draw | None = draw_of(form.removeprefix(LINKS))
             assert draw is not None  # noqa: S101
             of = links if text.startswith(LINKS) else times
             of[k] *= draw(np.random.default_rng((*seed, which, k)), most[k])
     for size in sizes:
-        many = [round(one.count * size) for one in chips]
+        many = [round(count * size) for count in chips.values()]
         slowest = [float(of[:n].max()) for of, n in zip(times, many, strict=True)]
         yield size, (slowest, max(float(of[:n].max()) for of, n in zip(links, many, strict=True)))
 
 
-def _slowed(
-    case: Case, plan: Plan, chips: Sequence[_Chips], draws: tuple[list[float], float]
-) -> Case:
+def _slowed(case: Case, plan: Plan, chips: Chips, draws: tuple[list[float], float]) -> Case:
     """The step of a plan in which chips, and all links, are so slow."""
     slowest, links = draws
     execution = case.execution
     if plan.pipeline is not None:
         paces = [0.0] * len(plan.pipeline.places)
-        for one, times in zip(chips, slowest, strict=True):
-            paces[one.place] = max(paces[one.place], times)
+        for (place, _), times in zip(chips, slowest, strict=True):
+            paces[place] = max(paces[place], times)
         execution = replace(execution, paces=tuple(paces))
     else:
-        of = {one.device: times for one, times in zip(chips, slowest, strict=True)}
+        of = {device: times for (_, device), times in zip(chips, slowest, strict=True)}
         case = replace(case, array=case.array.with_devices(lambda d: _taking(d, of[d])))
     array = sped_up(case.array, "links", 1 / links)
     planner = Planned(case.planner_name, plan)
