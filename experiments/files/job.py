@@ -46,10 +46,7 @@ class Job:
         lines = [f"# {line}" for line in (title, *self.notes) if line]
         values = self.values
         sizes = values.pop("transformer", {})
-        lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
-        if sizes:
-            lines += ["", "[transformer]"]
-            lines += [f"{key} = {_toml(value)}" for key, value in sizes.items()]
+        lines += [*_lines(values), *(["", "[transformer]", *_lines(sizes)] if sizes else [])]
         return "\n".join(lines) + "\n"
 
 
@@ -70,16 +67,13 @@ def optimizer_read(one: Fields, name: str) -> str:
 
 def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
     """Tables of texts, numbers, truth values and lists of them."""
-    parts = [
-        "\n".join([f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())])
-        for name, table in tables.items()
-    ]
+    parts = ["\n".join([f"[{name}]", *_lines(table)]) for name, table in tables.items()]
     return "\n\n".join(parts) + "\n"
 
 
-def _toml(value: object) -> str:
-    """A text, a number or a truth value, which TOML has as JSON has them."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    """Texts, numbers, truth values and lists of them, which TOML has as JSON has them."""
+    return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
 
 
 def sizes_of(of: Transformer) -> dict[str, Any]:
