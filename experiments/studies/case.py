@@ -205,19 +205,8 @@ class Case:
 
         An outside planner is asked for its plan (see ``settled``).
         """
-        return digest(self._identity())
-
-    def _changes(self) -> dict[str, str]:
-        changed = {s.key: s.value for s in self.array.settings if s.source == COMMAND_LINE}
-        return {
-            key: value
-            for key, value in changed.items()
-            if not (key.startswith("devices.") and changed.get(key.split(".", 2)[2]) == value)
-        }
-
-    def _identity(self) -> dict[str, Any]:
         planner = self.settled().planner
-        return {
+        identity = {
             "model": MODEL_VERSION,
             "outputs": OUTPUTS_VERSION,
             "execution": _options(self.execution),
@@ -231,6 +220,15 @@ class Case:
             "batch": self.batch,
             **_array(self.array),
             "folded": self.folded,
+        }
+        return digest(identity)
+
+    def _changes(self) -> dict[str, str]:
+        changed = {s.key: s.value for s in self.array.settings if s.source == COMMAND_LINE}
+        return {
+            key: value
+            for key, value in changed.items()
+            if not (key.startswith("devices.") and changed.get(key.split(".", 2)[2]) == value)
         }
 
 
