@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from math import exp, fsum, log
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from pydantic import Field
@@ -106,7 +106,7 @@ class StoredEvaluations:
     def __init__(self, store: Store, of: str) -> None:
         self._store = store
         self._of = of
-        self._waiting: list[tuple[str, Design, tuple[float, ...]]] = []
+        self._waiting: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
 
     def key(self, design: Design) -> str:
         """SHA-256 of the steps' identity and the design."""
@@ -120,16 +120,14 @@ class StoredEvaluations:
 
     def put(self, design: Design, seconds: tuple[float, ...]) -> None:
         """Keep them, with others."""
-        self._waiting.append((self.key(design), design, seconds))
+        inputs = {"design": str(design), "of": self._of}
+        self._waiting.append((self.key(design), inputs, {"seconds": list(seconds)}))
         if len(self._waiting) >= AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
         """Write what waits."""
-        self._store.put_all(
-            (key, {"design": str(design), "of": self._of}, {"seconds": list(seconds)})
-            for key, design, seconds in self._waiting
-        )
+        self._store.put_all(self._waiting)
         self._waiting = []
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from math import fsum
+from operator import itemgetter
 from typing import Any
 
 from experiments.design.judge import Aim, Limits, worth
@@ -68,13 +70,9 @@ def with_units(array: Array, units: Sequence[Units], places: Sequence[Place] = (
             kinds.append((_with(device, own), place.count // device.cores))
             end = (place.first + place.count) // device.cores
         kinds.append((device, count - end))
-    found = list[tuple[Device, int]]()
-    for one, many in kinds:
-        if found and found[-1][0] == one:
-            found[-1] = (one, found[-1][1] + many)
-        elif many:
-            found.append((one, many))
-    return replace(array, group=replace(array.group, kinds=tuple(found)))
+    alike = groupby(((one, many) for one, many in kinds if many), key=itemgetter(0))
+    joined = tuple((one, sum(many for _, many in some)) for one, some in alike)
+    return replace(array, group=replace(array.group, kinds=joined))
 
 
 def _with(device: Device, units: Units) -> Device:

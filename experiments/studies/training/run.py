@@ -180,12 +180,6 @@ class Trained:
         return [done / self.time_s if self.time_s else 0.0 for done in self.run.done]
 
     @property
-    def everybody_s(self) -> float | None:
-        """When each worker had done ``iterations``; None if that was not before the end."""
-        at_ps = self.run.everybody_ps
-        return None if at_ps is None else at_ps / PICOSECONDS
-
-    @property
     def bytes(self) -> dict[str, float]:
         """Over every link that carried any; parameter servers' ports too."""
         names = self.run.cluster.ports.names
@@ -235,6 +229,7 @@ class Trained:
     def to_dict(self) -> dict[str, Any]:
         """What ``--format json`` prints."""
         asked, run, cluster = self.asked, self.run, self.run.cluster
+        everybody_ps = run.everybody_ps  # None if that was not before the end
         return {
             "network": asked.network.name,
             "method": asked.method,
@@ -256,7 +251,7 @@ class Trained:
             "workers": self.each_per_s,
             "done": list(run.done),
             "time_s": self.time_s,
-            "everybody_s": self.everybody_s,
+            "everybody_s": everybody_ps and everybody_ps / PICOSECONDS,
             "staleness": _histogram(run.staleness),
             "gaps": _histogram(run.gaps),
             "bytes": self.bytes,
