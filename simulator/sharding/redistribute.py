@@ -292,7 +292,7 @@ class PartialSums:
         return first._replace(rows=np.hstack([first.rows, behind]))
 
     def _alike_in_block(self, mesh: Mesh) -> _Alike | None:
-        block, partial = mesh.block, mesh.together(self._partial)
+        block, partial = mesh.block, tuple(map(self._partial, mesh.types))
         if block is None:
             return None
         if all(partial):
