@@ -42,12 +42,14 @@ class ExchangeTimes:
         dense: float,
         routed: float,
         last: float = 0.0,
+        each: float = 0.0,
         *,
         whole: bool = False,
     ) -> Bucketed:
         """Of so many bytes on a device: ``dense`` ones, and those of experts (``routed``).
 
-        ``what`` is the collective. The ``last`` bytes are of one layer: they share no bucket. Of
+        ``what`` is the collective. The ``last`` bytes are of one layer: they share no bucket.
+        Layers are of ``each`` bytes on average, and none is in two buckets. Of
         the ``whole`` all goes at once; without buckets each layer goes alone.
         """
         whole_s = bucket_s = last_s = 0.0
@@ -56,7 +58,7 @@ class ExchangeTimes:
                 continue
             rows = self._alike(axes, ep)
             bucket = self.bucket_bytes(rows.shape[1]) or last
-            full = size if whole else min(size, bucket or size)
+            full = size if whole else min(size, max(bucket, each) or size)
             each_s = self._collective_s(what, rows, full)
             whole_s += each_s * (size / full if size > 4 * full else ceil(size / full - 1e-9))
             bucket_s = max(bucket_s, each_s)
@@ -72,7 +74,7 @@ class ExchangeTimes:
         return usual
 
     def _alike(self, axes: Axes, ep: int) -> Ints:
-        """Ints of the first place that have the same weights: a group a row.
+        """Devices of the first place that have the same weights: a group a row.
 
         Those of experts are on every ``ep``-th device of dp.
         """

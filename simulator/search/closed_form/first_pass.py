@@ -159,6 +159,11 @@ class FirstPass:
     def _numbers(self) -> dict[int, int]:
         return {node: number for number, node in enumerate(self._pieces.begins)}
 
+    @cached_property
+    def weighted(self) -> int:
+        """Layers with weights."""
+        return sum(layer.weighted for layer in self._network.layers)
+
     def micro_batches(self, layout: Layout) -> int:
         """Of each replica."""
         return self.batch // (layout.axes.dp * layout.micro_batch)
@@ -373,7 +378,8 @@ class _Step:
             dense += one.weights / self._of.weight_share - mine
         if stages[0] is self._stages[0]:
             last = self._stage(0, 1).weights / self._of.weight_share
-        sizes = dense * share, routed * share, last * share
+        each = sum(one.weights for one in self._stages) / self._of.weight_share / self._of.weighted
+        sizes = dense * share, routed * share, last * share, each * share
         return self._of.exchanges.bucketed(what, self._axes, *sizes, whole=whole)
 
     def _routed(self, stage: Piece) -> float:
