@@ -108,11 +108,21 @@ def test_no_legal_combination_is_an_error(capsys: pytest.CaptureFixture[str]) ->
     assert "no dp divides a batch of 7" in capsys.readouterr().err
 
 
-def test_an_option_that_fit_varies_itself_is_said_not_to_be_taken(
+def test_an_option_that_fit_does_not_take_is_said_not_to_be_taken(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     step = ("fit", "gpt2", "--array", "h100-cluster", "--batch", "16")
-    assert main([*step, "--set", "zero=1"]) == 2
+    assert main([*step, "--set", "planner=owt"]) == 2
     said = capsys.readouterr().err
-    assert "--set zero: this command does not take the option zero" in said
+    assert "--set planner: this command does not take the option planner" in said
     assert "did you mean" not in said
+
+
+def test_options_are_held_by_set_too(capsys: pytest.CaptureFixture[str]) -> None:
+    args = [*FIT, "--axes", "tp", "--format", "json"]
+    found = []
+    for given in (["--zero", "1"], ["--set", "zero=1"]):
+        assert main([*args, *given]) == 0
+        found.append(json.loads(capsys.readouterr().out)["fits"])
+    assert found[0] == found[1]
+    assert {row["update"] for row in found[0]} == {"sharded"}
