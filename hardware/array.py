@@ -163,8 +163,8 @@ class Group:
         kept = (n for n in self.together if n < size and not n % each and not size % n)
         whole = next(kept, each) // each
         second = count // whole // 2 * whole
-        first = replace(self, kinds=((device, count - second),), unit=unit)
-        return first, replace(first, kinds=((device, second),))
+        first = Group(((device, count - second),), unit, self.leaf, self.together)
+        return first, Group(((device, second),), unit, self.leaf, self.together)
 
     def taken(self, first: int, count: int) -> Group:
         """So many leaves from number ``first`` on, in the largest units of which they are whole.

@@ -37,6 +37,7 @@ HELD = (
     changed("parallel", about="axes that all combinations have, as tp=8,sp (--axes varies others)"),
     *(changed(key, default="varied") for key in ("zero", "micro_batch")),
 )
+"""What fit varies, unless it is given."""
 FITTED = ("recompute", "pipeline.schedule")
 """Flags that fit does not show, and takes."""
 

@@ -237,8 +237,8 @@ def _tree(group: Group, ways: Ways, types: Mapping[str, Types]) -> Split | None:
         within = " and ".join(f"{name}={n}" for name, n in inner)
         raise PlanError(
             f"{axis}={many}: an array is split by halves, and those of {group.size} accelerators "
-            f"({sides[0].size} and {sides[1].size}) would part {each} of {within}; take powers "
-            "of two"
+            f"({sides[0].size} and {sides[1].size}) would part {each} of {within}; take numbers "
+            "that divide both halves"
         )
     share = counts[0] / many
     kept = {type_: Partition(type_, share) for type_ in PartitionType}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise, product
 from math import gcd
 from typing import Any
@@ -129,7 +129,7 @@ class Choices:
         """A combination as the first pass takes it."""
         update = Update.SHARDED if choice.update == AUTO else choice.update
         schedule = choice.schedule or self._schedule
-        firsts = _firsts(self.network, choice.layers) if choice.layers else ()
+        firsts = self._firsts(choice.layers) if choice.layers else ()
         return Layout(
             choice.axes, choice.micro_batch, choice.recompute, str(update), schedule, firsts
         )
@@ -250,7 +250,17 @@ class Choices:
         """Blocks of each stage: the usual ones (none), and with fewer in the last, or both ends."""
         if stages < 2 or "layers" not in self.varied or stages > self._blocks:
             return [()]
-        return [(), *_uneven(self.network, stages)]
+        return [(), *self._uneven(stages)]
+
+    @cached_property
+    def _firsts(self) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+        """The first node of stages of so many blocks: kept here, as to compare networks is slow."""
+        return cache(partial(_firsts, self.network))
+
+    @cached_property
+    def _uneven(self) -> Callable[[int], list[tuple[int, ...]]]:
+        """Blocks of stages of which the ends have fewer; kept likewise."""
+        return cache(partial(_uneven, self.network))
 
     @property
     def capacity_bytes(self) -> float:
@@ -278,13 +288,11 @@ def _parameters(network: Network) -> int:
     return network.parameters
 
 
-@once_for_each
 def _firsts(network: Network, layers: tuple[int, ...]) -> tuple[int, ...]:
     """The first node of stages of so many blocks."""
     return first_nodes_of(partition_graph(network), layers, len(layers))
 
 
-@once_for_each
 def _uneven(network: Network, stages: int) -> list[tuple[int, ...]]:
     """As planner "axes" cuts, but for what the ends have less: those between have it, evenly."""
     graph, firsts = partition_graph(network), usual_first_nodes(network, stages)

@@ -378,9 +378,14 @@ class _Step:
             dense += one.weights / self._of.weight_share - mine
         if stages[0] is self._stages[0]:
             last = self._stage(0, 1).weights / self._of.weight_share
-        each = sum(one.weights for one in self._stages) / self._of.weight_share / self._of.weighted
-        sizes = dense * share, routed * share, last * share, each * share
+        sizes = dense * share, routed * share, last * share, self._each * share
         return self._of.exchanges.bucketed(what, self._axes, *sizes, whole=whole)
+
+    @cached_property
+    def _each(self) -> float:
+        """Bytes of a layer's gradients, on average."""
+        weights = sum(one.weights for one in self._stages)
+        return weights / self._of.weight_share / self._of.weighted
 
     def _routed(self, stage: Piece) -> float:
         """The share of experts in its weights."""
