@@ -15,7 +15,7 @@ from experiments.output import hearing
 from experiments.studies import options as vary
 from experiments.studies.case import Case, Planned
 from experiments.studies.comparison import Conditions as Common
-from experiments.studies.options import check_axes
+from experiments.studies.options import check_axes, check_planned
 from experiments.studies.running.estimate import check_memory, limit_of
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
@@ -90,7 +90,10 @@ def conditions(
     if made and made.array and made.array.partition(",")[0] != resolved.base:
         tell(f"the plan was made for {made.array}, and is run on {resolved.name}")
     model = inputs.execution_of(execution, options, resolved)
-    check_axes(planners, [name for name, value in options.items() if value is not None])
+    said = {name: str(value) for name, value in options.items() if value is not None}
+    if planners and all(isinstance(planner, Planned) for planner in planners):
+        check_planned(said)
+    check_axes(planners, said)
     as_usual = execution is None and model == usual(resolved)
     common = Common(objective=aim, communication=table, execution=model, folded=folded)
     return Conditions(given, tuple(texts), resolved, size, common, as_usual)

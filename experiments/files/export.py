@@ -111,6 +111,11 @@ def job_of(case: Case, plan: Plan) -> Job:
         axes, micro = _by_samples(case, plan, devices)
         if many := len(sharded(plan.updates)):
             notes.append(f"updates of {many} layers are shared out: zero = 1 does so for all")
+    if not micro or case.batch % (axes.dp * micro):
+        raise UsageError(
+            f"--export: frameworks give each of dp={axes.dp} replicas as many samples, and a batch "
+            f"of {case.batch} is no multiple of {axes.dp * max(micro, 1)}; take one that is"
+        )
     options: dict[str, Any] = {
         "batch": case.batch,
         "precision": precision_of(case.array),

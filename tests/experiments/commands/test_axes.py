@@ -64,6 +64,8 @@ def test_a_plan_by_axes_is_a_plan(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert len(plan["pipeline"]["stages"]) == 2
     first = answer(capsys, *STEP, *axes)["iteration_s"]
     assert answer(capsys, *STEP, "--plan", path)["iteration_s"] == first
+    said = mistake(capsys, *STEP, "--plan", path, "--micro-batch", "1")
+    assert "micro-batch is a part of the plan already: leave it out" in said
 
 
 def test_beside_other_planners(capsys: pytest.CaptureFixture[str]) -> None:

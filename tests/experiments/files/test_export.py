@@ -242,6 +242,14 @@ def test_only_plans_by_axes_are_exported() -> None:
         accelarray.collective("all-reduce", 1e6, "ring-8").export("megatron")
 
 
+@pytest.mark.parametrize("batch", [4, 20])
+def test_a_batch_that_replicas_cannot_share_is_refused(batch: int) -> None:
+    net = "gpt2:layers=2:seq=64"
+    found = accelarray.simulate(net, array="tpu-v3-8", batch=batch, parallel="dp=8")
+    with pytest.raises(UsageError, match=rf"a batch of {batch} is no multiple of (8|16); take one"):
+        found.export("megatron")
+
+
 def test_other_planners_plans_by_samples_alone_are_exported(tmp_path: Path) -> None:
     """Stages of whole blocks too: they read back as axes, and the same step takes as long."""
     on: dict[str, Any] = {"array": "dgx-a100", "batch": 64, "optimizer": "adam"}
