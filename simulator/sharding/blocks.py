@@ -73,7 +73,7 @@ class Block:
 
     def busy(self, nodes: Sequence[int]) -> Mask:
         """Which of the shards have something of any of these nodes."""
-        found: Mask = np.any(self._having[list(nodes)], axis=0)
+        found: Mask = np.logical_or.reduce(self._having[list(nodes)])
         return found
 
     @cached_property
@@ -91,6 +91,10 @@ class Block:
         """Which cores take part in any of these nodes."""
         found: Mask = self.busy(nodes)[self.which]
         return found
+
+    def count(self, nodes: Sequence[int]) -> int:
+        """How many cores take part in any of these nodes."""
+        return self.cores if self.full else int(np.count_nonzero(self.mask(nodes)))
 
     def classes(self) -> list[Alike]:
         """Cores that hold the same, in the order of their first ones."""

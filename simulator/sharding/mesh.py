@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from simulator.sharding.blocks import Alike, Block, Halving, Mask, Shards
 from workloads import Graph, Node
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Mesh:
     """A mesh of cores, a group of the bisection, and its shard of every node.
 
@@ -60,6 +61,11 @@ class Mesh:
             return self.halves
         return (self.halves[int(self.partitions[0].share == 0.0)],)
 
+    @cached_property
+    def split_types(self) -> tuple[PartitionType, ...]:
+        """The type of each node between its halves."""
+        return tuple(partition.type for partition in self.partitions)
+
     def innermost(self) -> Mesh:
         """The part of it outside of which everybody sits out."""
         part = self
@@ -80,6 +86,14 @@ class Mesh:
         if self.block is None:
             return np.concatenate([half.mask(nodes) for half in self.halves])
         return self.block.mask(nodes)
+
+    def count(self, nodes: Sequence[int]) -> int:
+        """How many of its cores take part in any of these nodes."""
+        if self.block is None:
+            first, second = self.halves
+            once = first.count(nodes)
+            return once + (once if second is first else second.count(nodes))
+        return self.block.count(nodes)
 
     def classes(self, *, folded: bool) -> list[Alike]:
         """A block's cores that hold the same, numbers relative to its first core.

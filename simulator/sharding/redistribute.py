@@ -146,7 +146,7 @@ class _Redistribution:
 
     def _readers(self, mesh: Mesh, i: int) -> float:
         """One half's share of the devices that read."""
-        cores = [np.count_nonzero(half.mask((self.wanted.node,))) for half in mesh.halves]
+        cores = [half.count((self.wanted.node,)) for half in mesh.halves]
         return cores[i] / sum(cores) if sum(cores) else 0.0
 
     def _wants(self, mesh: Mesh, i: int) -> float:
@@ -238,7 +238,7 @@ class PartialSums:
         elif alike := self._alike(mesh):
             size = np.array(self.size(alike.shards))
             self.requests.append(Request(mesh, collective, (Rows(alike.rows),), (size,)))
-        elif not self._partial(_types_of(mesh)):
+        elif not self._partial(mesh.split_types):
             self._halves(mesh, collective)
         elif collective == "all-reduce":
             self._halves(mesh, "reduce-scatter")
@@ -267,7 +267,7 @@ class PartialSums:
         """Whether all levels that leave sums scatter them."""
         if not mesh.halves:
             return all(self._scattered(types) for types in mesh.types if self._partial(types))
-        types = _types_of(mesh)
+        types = mesh.split_types
         here = self._scattered(types) or not self._partial(types)
         return here and all(map(self._all_scattered, mesh.distinct()))
 
@@ -283,7 +283,7 @@ class PartialSums:
             return None
         if not mesh.halves:
             return self._alike_in_block(mesh)
-        if not self._partial(_types_of(mesh)):
+        if not self._partial(mesh.split_types):
             return None
         first, second = map(self._alike, mesh.halves)
         if not first or not second or first.cuts != second.cuts:
@@ -306,13 +306,13 @@ class PartialSums:
 
     def _pieces(self, mesh: Mesh) -> list[float]:
         """Bytes of the sums that each half's devices keep when they are scattered over both."""
-        first, second = (np.count_nonzero(half.mask(self.nodes)) for half in mesh.halves)
+        first, second = (half.count(self.nodes) for half in mesh.halves)
         size = self.size(mesh.shards)
         return [size * first / (first + second), size * second / (first + second)]
 
     def _swap(self, mesh: Mesh, amounts: Sequence[float]) -> None:
         """The halves' devices receive that much together, each as much as the others."""
-        counts = [np.count_nonzero(half.mask(self.nodes)) for half in mesh.halves]
+        counts = [half.count(self.nodes) for half in mesh.halves]
         first, second = (np.full(n, size / n) for n, size in zip(counts, amounts, strict=True))
         self.requests.append(swap(mesh, self.nodes, first, second))
 
@@ -353,8 +353,3 @@ class _Alike(NamedTuple):
     rows: NDArray[np.int64]
     cuts: tuple[tuple[PartitionType, ...], ...]
     shards: Shards
-
-
-def _types_of(mesh: Mesh) -> Types:
-    """The type of each node at a mesh's split."""
-    return [partition.type for partition in mesh.partitions]

@@ -120,7 +120,7 @@ class Layout:
 
     def split(self, mesh: Mesh) -> Placement:
         """The placement at a split into two halves."""
-        return self.on([partition.type for partition in mesh.partitions])
+        return self.on(mesh.split_types)
 
     def share(self, mesh: Mesh) -> float:
         """The first half's share at such a split."""

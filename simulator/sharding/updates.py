@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from planners.partition import SAME_WEIGHTS
 from simulator.sharding.mesh import Mesh
 
@@ -57,7 +55,7 @@ def boards(root: Mesh) -> Members:
 
 def busy_cores(part: Mesh, v: int) -> int:
     """How many of a part's cores have something of a node."""
-    return int(np.count_nonzero(part.mask((v,))))
+    return part.count((v,))
 
 
 def of_each_core(part: Mesh, v: int, fraction: float) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, lcm
 from typing import NamedTuple
 
 import numpy as np
 
 from hardware import Array, wires_of
+from hardware.interconnect.topologies import with_members
 from planners import Axes
 from planners.axes.degrees import order_of
 from simulator.collectives.choice import members_of, offer
@@ -16,6 +17,29 @@ from simulator.collectives.offers import late_s
 from simulator.engine.jobs import Ints
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.execution import Execution
+
+
+class Nodes:
+    """Where an array's nodes, and what they are joined to, end."""
+
+    def __init__(self, array: Array) -> None:
+        self._sizes = [1]
+        for tier in with_members(array.topology.levels, array.group.size)[:-1]:
+            self._sizes.append(self._sizes[-1] * tier.members)
+
+    def parted(self, first: int, count: int) -> tuple[int, ...]:
+        """How many of ``count`` devices are in front of the first end within (0: none is).
+
+        Of nodes of four, devices 3, 4 and 5 are parted as (0, 1), and 0, 1 and 2 as (0, 0).
+        """
+        ends = (-first % size for size in self._sizes)
+        return tuple(end if end < count else 0 for end in ends)
+
+    def unlike(self, first: int, count: int, each: int) -> list[int]:
+        """Of ``count`` devices in runs of ``each``, the first runs that are parted so."""
+        period = min(count, lcm(self._sizes[-1], each))
+        runs = range(first + period - each, first - 1, -each)
+        return sorted({self.parted(run, each): run for run in runs}.values())
 
 
 class Bucketed(NamedTuple):
@@ -31,24 +55,27 @@ class ExchangeTimes:
 
     def __init__(self, array: Array, execution: Execution) -> None:
         self._array, self._execution, self._wires = array, execution, wires_of(array)
+        self.nodes = Nodes(array)
         self._order = order_of(execution.staging.axis_order if execution.staging else "")
         self._rows: dict[tuple[Axes, int], Ints] = {}
-        self._known: dict[tuple[str, int, int, int, float], float] = {}
+        self._known: dict[tuple[str, int, int, int, float, tuple[int, ...]], float] = {}
 
     def bucketed(
         self,
         what: str,
         axes: Axes,
+        place: int,
         dense: float,
         routed: float,
-        last: float = 0.0,
+        ends: tuple[float, float] = (0.0, 0.0),
         each: float = 0.0,
         *,
         whole: bool = False,
     ) -> Bucketed:
-        """Of so many bytes on a device: ``dense`` ones, and those of experts (``routed``).
+        """Of so many bytes on a device of a ``place``: ``dense`` ones, and experts' (``routed``).
 
-        ``what`` is the collective. The ``last`` bytes are of one layer: they share no bucket.
+        ``what`` is the collective. The ``ends`` are the network's first layer, which is the last
+        to go, and its last one, where the place has them: they share no bucket if they fill one.
         Layers are of ``each`` bytes on average, and none is in two buckets. Of
         the ``whole`` all goes at once; without buckets each layer goes alone.
         """
@@ -56,15 +83,18 @@ class ExchangeTimes:
         for size, ep in ((dense, 1), (routed, axes.ep_of_dp)):
             if not size:
                 continue
-            rows = self._alike(axes, ep)
-            bucket = self.bucket_bytes(rows.shape[1]) or last
+            rows = self._alike(axes, ep) + place * axes.dp * axes.cp * axes.tp
+            bucket = self.bucket_bytes(rows.shape[1]) or ends[0]
             full = size if whole else min(size, max(bucket, each) or size)
-            each_s = self._collective_s(what, rows, full)
-            whole_s += each_s * (size / full if size > 4 * full else ceil(size / full - 1e-9))
+            own = [one if ep == 1 and full < one else 0.0 for one in ends]
+            own_s = [self._collective_s(what, rows, one) for one in own]
+            rest = max(size - sum(own), 0.0)
+            many = max(rest / full, ceil(min(rest / full, 4.0) - 1e-9))
+            each_s = self._collective_s(what, rows, rest / many) if many else 0.0
+            whole_s += each_s * many + sum(own_s)
             bucket_s = max(bucket_s, each_s)
-            alone_s = self._collective_s(what, rows, last) if full < last and ep == 1 else each_s
-            last_s = max(last_s, alone_s)
-        return Bucketed(whole_s, bucket_s, last_s)
+            last_s = max(last_s, own_s[0] or each_s)
+        return Bucketed(whole_s, bucket_s or last_s, last_s)
 
     def bucket_bytes(self, members: int) -> float:
         """Of a bucket that so many devices exchange."""
@@ -96,7 +126,9 @@ class ExchangeTimes:
         count, members = rows.shape
         if members == 1 or not size:
             return 0.0
-        key = what, count, members, int(rows[0, 1]), float(f"{size:.3g}")
+        first = int(rows[0, 0])
+        stride, parted = int(rows[0, 1]) - first, self.nodes.parted(first, rows.size)
+        key = what, count, members, stride, float(f"{size:.3g}"), parted
         if key not in self._known:
             groups = members_of(self._wires, Lattice.of(rows) or Rows(rows))
             found = offer(self._wires, what, groups, size, self._execution.algorithm)
@@ -107,7 +139,7 @@ class ExchangeTimes:
     def send_s(self, axes: Axes, place: int, size: float) -> float:
         """Each device of a place sends ``size`` bytes to the same one of the next place."""
         each = axes.dp * axes.tp * axes.cp
-        key = "send", each, axes.pp, place, float(f"{size:.3g}")
+        key = "send", each, axes.pp, place, float(f"{size:.3g}"), ()
         if key not in self._known:
             sources = np.arange(place * each, (place + 1) * each)
             targets = (sources + each) % (each * axes.pp)
@@ -127,7 +159,8 @@ class ExchangeTimes:
         part_s = self.send_s(axes, place, size / axes.tp)
         if axes.sp or axes.tp == 1:
             return part_s
-        rows = np.arange(axes.dp * axes.tp * axes.cp).reshape(-1, axes.tp)
+        each = axes.dp * axes.tp * axes.cp
+        rows = np.arange(place * each, (place + 1) * each).reshape(-1, axes.tp)
         return min(
             self.send_s(axes, place, size), part_s + self._collective_s("all-gather", rows, size)
         )

@@ -25,7 +25,8 @@ place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -133,7 +134,7 @@ class FirstPass:
         self.array, self.execution, self.batch = array, execution, batch
         self.exchanges = ExchangeTimes(array, execution)
         self._network, self._pieces = network, Pieces(network, array, execution)
-        self._tables: dict[tuple[Axes, int, str], Table] = {}
+        self._tables: dict[Hashable, Table] = {}
         self._usual: dict[int, tuple[int, ...]] = {}
 
     def estimate(self, layout: Layout, room_bytes: float = inf) -> Estimate:
@@ -168,19 +169,35 @@ class FirstPass:
         """Of each replica."""
         return self.batch // (layout.axes.dp * layout.micro_batch)
 
-    def table(self, axes: Axes, micro_batch: int, recompute: str) -> Table:
-        """The pieces of a split; of several kinds of devices the slowest one's."""
+    def table(self, axes: Axes, place: int, micro_batch: int, recompute: str) -> Table:
+        """The pieces of a split, on those devices of a place where they take longest.
+
+        Its replicas are not alike where their devices are of other kinds, or nodes part them.
+        """
         split = replace(axes, dp=axes.ep_of_dp, pp=1, vp=1)
-        key = split, micro_batch, recompute
+        each, many = axes.dp * axes.tp * axes.cp, split.dp * split.tp * split.cp
+        first = place * each
+        runs = {*self.exchanges.nodes.unlike(first, each, many)}
+        for end in self._kinds_end:
+            if first < end < first + each:
+                run = end - (end - first) % many
+                runs |= {run, min(run + many, first + each - many)}
+        found = (self._table(split, run, many, micro_batch, recompute) for run in sorted(runs))
+        return max(found, key=lambda one: one.seconds)
+
+    def _table(self, split: Axes, first: int, many: int, micro_batch: int, recompute: str) -> Table:
+        """On so many devices from the ``first`` on."""
+        kinds = (bisect_right(self._kinds_end, one) for one in (first, first + many - 1))
+        key = split, *kinds, self.exchanges.nodes.parted(first, many), micro_batch, recompute
         if key not in self._tables:
-            first, found = 0, list[Table]()
-            for count in self.array.group.leaves:
-                at = min(first, self.array.group.size - split.dp * split.tp * split.cp)
-                of = self._pieces.measured(split, micro_batch, at, recompute)
-                found.append(Table(*of, self._tied))
-                first += count
-            self._tables[key] = max(found, key=lambda one: one.seconds)
+            of = self._pieces.measured(split, micro_batch, first, recompute)
+            self._tables[key] = Table(*of, self._tied)
         return self._tables[key]
+
+    @cached_property
+    def _kinds_end(self) -> list[int]:
+        """The device behind the last one of each kind."""
+        return list(accumulate(self.array.group.leaves))
 
     @cached_property
     def blocks(self) -> tuple[int, int]:
@@ -235,7 +252,10 @@ class _Step:
         self._many = of.micro_batches(layout)
         self._parts = IN_PARTS.get(layout.update, 0)
         self._ways = layout.axes.dp * layout.axes.cp
-        self._stages = [self._stage(*ends) for ends in pairwise(cuts)]
+        self._tables = [self._tables_of(place) for place in range(layout.axes.pp)]
+        self._stages = [
+            self._stage(*ends, k % layout.axes.pp) for k, ends in enumerate(pairwise(cuts))
+        ]
 
     def estimate(self, room_bytes: float) -> Estimate:
         """Its time, where it fits, and memory."""
@@ -255,17 +275,16 @@ class _Step:
             found.setdefault(tuple(self._stages[place::p]), place)
         return sorted({*found.values(), p - 1})
 
-    @cached_property
-    def _tables(self) -> list[Table]:
+    def _tables_of(self, place: int) -> list[Table]:
         """Of the pieces as they are, and where only some compute forward again, of those."""
-        mode, of = self._layout.recompute, (self._axes, self._layout.micro_batch)
+        mode, of = self._layout.recompute, (self._axes, place, self._layout.micro_batch)
         return [
             self._of.table(*of, one) for one in (["none", "full"] if mode.isdecimal() else [mode])
         ]
 
-    def _stage(self, first: int, end: int) -> Piece:
+    def _stage(self, first: int, end: int, place: int) -> Piece:
         """A stage of pieces; where so many blocks are computed again, its first ones."""
-        kept, *again = self._tables
+        kept, *again = self._tables[place]
         if not again:
             return kept.stage(first, end)
         begin = max(first, self._of.blocks[0])
@@ -276,6 +295,7 @@ class _Step:
         forward_s = [one.forward_s for one in self._stages]
         backward_s = [one.backward_s for one in self._stages]
         start_s = self._gathered(forward_s, backward_s) if self._parts else 0.0
+        summed_s = self._summed(backward_s) if self._parts == 2 else [0.0] * len(self._stages)
         samples, crossings = self._layout.micro_batch, self._of.crossings
         sent_s = [
             self._of.exchanges.handed_s(self._axes, k % self._axes.pp, samples * crossings[first])
@@ -293,23 +313,27 @@ class _Step:
             # on a micro-batch's way, where each send is once, passes have it once, or twice
             sent_s = [-each_s if both else 0.0 for each_s in sent_s]
         sent_s.append(0.0)
-        path_s = self._passed_s(forward_s, backward_s, sent_s)
+        path_s = self._passed_s(forward_s, backward_s, sent_s, summed_s)
         early_s = [0.0, *accumulate(map(sum, zip(backward_s, sent_s, strict=True)))]
         last_s = max(self._behind_s(place) - early_s[place] for place in self._places)
         return start_s + path_s + last_s
 
     def _passed_s(
-        self, forward_s: Sequence[float], backward_s: Sequence[float], sent_s: Sequence[float]
+        self,
+        forward_s: Sequence[float],
+        backward_s: Sequence[float],
+        sent_s: Sequence[float],
+        summed_s: Sequence[float],
     ) -> float:
-        """All micro-batches through all stages."""
+        """All micro-batches through all stages, each of which sums gradients of one in so long."""
         p, v, n = self._axes.pp, self._axes.vp, self._many
         both_s = [f + b for f, b in zip(forward_s, backward_s, strict=True)]
         whole_s = sum(both_s) + 2 * sum(sent_s)
         schedule = self._layout.usual_schedule
         if schedule == "gpipe":
-            return whole_s + (n - 1) * (max(forward_s) + max(backward_s))
+            return whole_s + (n - 1) * (max(forward_s) + max(*backward_s, *summed_s))
         if schedule == "interleaved":
-            places_s = [sum(both_s[place::p]) for place in range(p)]
+            places_s = [sum(each[place::p]) for each in (both_s, summed_s) for place in range(p)]
             fill_s = sum(both_s[:p]) - max(both_s[:p]) + 2 * sum(sent_s[:p])
             in_flight = (2 * (p - 1) + (v - 1) * p + 1) / v
             cycle_s = max(*places_s, whole_s / in_flight if in_flight < n else 0.0)
@@ -318,8 +342,8 @@ class _Step:
             slowest = both_s.index(max(both_s))
             filled = zip(both_s, (2 * one.gradient_s for one in self._stages), strict=True)
             idle_s = sum(max(a - w, 0.0) for k, (a, w) in enumerate(filled) if k != slowest)
-            return n * max(both_s) + idle_s + 2 * sum(sent_s)
-        cycle_s, later_s = max(both_s), 0.0
+            return n * max(*both_s, *summed_s) + idle_s + 2 * sum(sent_s)
+        cycle_s, later_s = max(*both_s, *summed_s), 0.0
         for behind, (both, sent) in enumerate(
             zip(reversed(both_s), reversed(sent_s), strict=True), start=1
         ):
@@ -334,20 +358,26 @@ class _Step:
         if self._parts == 3:
             forward_s[0], backward_s[0] = self._unit_by_unit()
             return 0.0
-        if self._parts == 2:  # sums of a micro-batch go on in the passes of the next one
-            for k, one in enumerate(self._stages):
-                summed_s = self._bucketed("reduce-scatter", one).whole_s
-                if overlap:
-                    beside_s = backward_s[k] + slower * min(summed_s, backward_s[k])
-                    backward_s[k] = max(beside_s, summed_s - forward_s[k])
-                else:
-                    backward_s[k] += summed_s
-        gather = self._bucketed("all-gather", stage)
+        gather = self._bucketed("all-gather", 0, stage)
         if not overlap:
             return gather.whole_s
         share = gather.bucket_s / gather.whole_s if gather.whole_s else 1.0
         left_s = max(gather.last_s, gather.whole_s - forward_s[0] * (1 - share))
         return left_s + slower * max(gather.whole_s - left_s, 0.0)
+
+    def _summed(self, backward_s: list[float]) -> list[float]:
+        """What a micro-batch's sums of gradients take at each stage, in the passes of the next one.
+
+        They lengthen backward passes; without overlap they are part of them.
+        """
+        sums_s = [
+            self._bucketed("reduce-scatter", k % self._axes.pp, one).whole_s
+            for k, one in enumerate(self._stages)
+        ]
+        overlap, slower = self._of.execution.overlap, self._of.slower
+        for k, each_s in enumerate(sums_s):
+            backward_s[k] += slower * min(each_s, backward_s[k]) if overlap else each_s
+        return sums_s if overlap else [0.0] * len(sums_s)
 
     def _unit_by_unit(self) -> tuple[float, float]:
         """Forward and backward where each unit's weights are gathered beside the one before it.
@@ -356,9 +386,9 @@ class _Step:
         gathering and the last scattering are hidden by nothing.
         """
         overlap, slower = self._of.execution.overlap, self._of.slower
-        units = [self._stage(k, k + 1) for k in range(self._cuts[0], self._cuts[-1])]
-        gather_s = [self._bucketed("all-gather", one, whole=True).whole_s for one in units]
-        scatter_s = [self._bucketed("reduce-scatter", one, whole=True).whole_s for one in units]
+        units = [self._stage(k, k + 1, 0) for k in range(self._cuts[0], self._cuts[-1])]
+        gather_s = [self._bucketed("all-gather", 0, one, whole=True).whole_s for one in units]
+        scatter_s = [self._bucketed("reduce-scatter", 0, one, whole=True).whole_s for one in units]
         forward_s, backward_s = gather_s[0], scatter_s[0]
         for k, one in enumerate(units):
             ahead_s = gather_s[k + 1] if k + 1 < len(units) else 0.0
@@ -368,24 +398,30 @@ class _Step:
             backward_s += _beside(one.backward_s, back_s, slower, overlap=overlap)
         return forward_s, backward_s
 
-    def _bucketed(self, what: str, *stages: Piece, whole: bool = False) -> Bucketed:
-        """What a place exchanges: gradients, or ("all-gather") weights, maybe ``whole``."""
-        share = self._of.weight_share if what == "all-gather" else 1.0
-        dense = routed = last = 0.0
-        for one in stages:
-            mine = self._routed(one) * one.weights / self._of.weight_share
-            routed += mine
-            dense += one.weights / self._of.weight_share - mine
-        if stages[0] is self._stages[0]:
-            last = self._stage(0, 1).weights / self._of.weight_share
-        sizes = dense * share, routed * share, last * share, self._each * share
-        return self._of.exchanges.bucketed(what, self._axes, *sizes, whole=whole)
+    def _bucketed(self, what: str, place: int, *stages: Piece, whole: bool = False) -> Bucketed:
+        """What a place exchanges of ``stages``: gradients, or ("all-gather") weights."""
+        share = 1.0 if what == "all-gather" else 1 / self._of.weight_share
+        routed = sum(self._routed(one) * one.weights for one in stages)
+        dense = sum(one.weights for one in stages) - routed
+        first, last = self._ends
+        ends = (
+            first * share if stages[0] is self._stages[0] else 0.0,
+            last * share if stages[-1] is self._stages[-1] else 0.0,
+        )
+        sizes = dense * share, routed * share, ends, self._each * share
+        return self._of.exchanges.bucketed(what, self._axes, place, *sizes, whole=whole)
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """Bytes of the weights of the first piece, and of the last one."""
+        first, end = self._cuts[0], self._cuts[-1]
+        last = self._stage(end - 1, end, self._axes.pp - 1)
+        return self._stage(first, first + 1, 0).weights, last.weights
 
     @cached_property
     def _each(self) -> float:
-        """Bytes of a layer's gradients, on average."""
-        weights = sum(one.weights for one in self._stages)
-        return weights / self._of.weight_share / self._of.weighted
+        """Bytes of a layer's weights, on average."""
+        return sum(one.weights for one in self._stages) / self._of.weighted
 
     def _routed(self, stage: Piece) -> float:
         """The share of experts in its weights."""
@@ -400,7 +436,8 @@ class _Step:
     def _behind_s(self, place: int) -> float:
         """Of a place behind its last backward pass: what is left of sums, and the update."""
         stages, overlap = self._stages[place :: self._axes.pp], self._of.execution.overlap
-        sums = self._bucketed("reduce-scatter" if self._parts else "all-reduce", *stages)
+        what = "reduce-scatter" if self._parts else "all-reduce"
+        sums = self._bucketed(what, place, *stages)
         update_s = 0.0
         for one in stages:
             part = self._part(one) if self._parts else 1.0
@@ -444,7 +481,7 @@ class _Step:
             ahead = len(self._in_flight(place))
             kept += min(place, self._many - ahead) * stages[0].late
         if self._parts > 1:  # two buckets, or units, of gradients, when activations are gone
-            unit = float(self._tables[0].added[:, WEIGHTS].max())
+            unit = float(self._tables[0][0].added[:, WEIGHTS].max())
             gradients = sum(one.weights for one in stages) / self._of.weight_share
             bucket = self._of.exchanges.bucket_bytes(self._ways)
             each = unit / self._of.weight_share if self._parts == 3 else bucket

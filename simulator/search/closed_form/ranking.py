@@ -56,7 +56,7 @@ class Ranking:
                 if not self._usual_first(some):
                     full.add(key)
                 if size not in self._least.get(split, {}) and not self.unknown:
-                    seconds = self._pass.table(key[0], size, some[0].recompute).seconds
+                    seconds = self._pass.table(key[0], 0, size, some[0].recompute).seconds
                     ways = split.tp * split.cp
                     self._least.setdefault(split, {})[size] = seconds * ways / size
 

@@ -94,6 +94,23 @@ def test_random_plans_beside_the_engine() -> None:
     assert memory <= 0.15
 
 
+@pytest.mark.parametrize("update", ["", "sharded", "gradients"])
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        ("gpt2:seq=1024", Axes(dp=1, tp=3, pp=4)),
+        ("llama3-8b:layers=8:seq=512", Axes(dp=3, pp=4)),
+        ("gpt2:seq=1024", Axes(dp=6, pp=2)),
+    ],
+)
+def test_stages_that_nodes_part(name: str, axes: Axes, update: str) -> None:
+    """Three nodes of four: of four stages two lie in two nodes; of two stages both do."""
+    of = asked(name, "h100-cluster", ("nodes=3", "devices.0.count=4"), 48)
+    choice = Choice(axes, 1, update=update)
+    seconds = passing(of).estimate(of.layout(choice)).seconds
+    assert seconds == pytest.approx(run_choice(of.case(choice))["iteration_s"], rel=0.15)
+
+
 @pytest.mark.slow
 def test_two_thousand_random_plans_beside_the_engine() -> None:
     """Issue 35's goals: Spearman 0.97, median 5 %, 90th percentile 15 %."""
@@ -108,7 +125,7 @@ def by_hand(layout: Layout, *, overlap: bool = True, sends: Sends | Literal[""] 
     of = asked(*SMALL[0])
     first = passing(of)
     first.execution = replace(first.execution, overlap=overlap, sends=sends)
-    table = first.table(layout.axes, layout.micro_batch, "none")
+    table = first.table(layout.axes, 0, layout.micro_batch, "none")
     table.added[:] = 0.0
     table.alone[:] = 0.0
     table.added[1:-1, :3] = 2.0, 4.0, 1.0
@@ -183,7 +200,7 @@ def test_the_slower_kind_of_board_counts_wherever_it_stands(tmp_path: Path) -> N
         entries = "".join(f'[[devices]]\ndevice = "{one}"\ncount = 1\n' for one in (first, second))
         path.write_text(f'kind = "array"\n{entries}[topology]\nkind = "torus"\njoins = "chips"\n')
         found = passing(asked("gpt2:layers=2:seq=256", str(path), (), 16))
-        slowest_s.append(found.table(Axes(dp=1), 2, "none").seconds)
+        slowest_s.append(found.table(Axes(dp=16), 0, 2, "none").seconds)
     assert slowest_s == pytest.approx([slowest_s[2]] * 3)
 
 
