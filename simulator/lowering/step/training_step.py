@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from hardware import Wires
 from planners.order import Item, Kind, Phase
@@ -218,7 +219,7 @@ class Writer:
 
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""
-        order_by_units(self.programs, self.rules.choices)
+        order_by_units(self.programs, self.rules.choices, partial(alone_s, self.rules.wires))
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)
         return tree

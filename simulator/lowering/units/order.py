@@ -2,15 +2,21 @@
 
 All classes of devices together, as one's exchanges wait for another's computations: were each
 ordered by itself, two that sum two gradients could each do first what the other does last, and
-wait forever. Exchanges are taken to last as long as they say, those on wires no time at all.
+wait forever.
+
+Exchanges are taken to last as long as they do alone, one behind the other. So what a long one
+waits for is urgent: gradients of weights go out early. Updates that wait for exchanges come last,
+in the order of the program: when an exchange ends depends on all others, and what a unit waits
+for keeps all behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from planners.order import Item, Phase
 from simulator.engine.operations import Operation
+from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.step.dataflow import MADE
 from simulator.lowering.step.worker_program import Key, WorkerProgram
 from simulator.lowering.units.list_scheduling import NOWHERE, UnitTask, list_schedule
@@ -49,7 +55,11 @@ def compute_on_units(
             program.made[key] = tuple(sorted({*others, *program.makers([key])}))
 
 
-def order_by_units(programs: Sequence[WorkerProgram], choices: Mapping[Operation, Choice]) -> None:
+def order_by_units(
+    programs: Sequence[WorkerProgram],
+    choices: Mapping[Operation, Choice],
+    exchange_s: Callable[[Operation], float],
+) -> None:
     """Give the lines of programs whose cores have units their places (``WorkerProgram.starts``).
 
     Of operations that several units can do, ``choices`` has what each would do; where they
@@ -61,23 +71,11 @@ def order_by_units(programs: Sequence[WorkerProgram], choices: Mapping[Operation
     for program in programs:
         units.append(lanes[-1])
         lanes.append(lanes[-1] + max(1, len(program.units)))
-    numbers: list[list[int]] = [[] for _ in programs]
-    tasks = list[UnitTask]()
-    for at, (operation, members) in enumerate(_together(programs)):
-        needs = sorted(
-            {numbers[s][i] for s, line in members for i in programs[s].tasks[line].needs}
-        )
-        first, line = members[0]
-        task = programs[first].tasks[line]
-        goes_on = task.parties or task.receives
-        unit = NOWHERE if goes_on else units[first] + operation.unit
-        choice = [(units[first] + c.unit, c.duration_ps) for c in choices.get(operation, ())]
-        duration = operation.duration_ps
-        tasks.append(UnitTask("", unit, duration, tuple(needs), choice=tuple(choice)))
-        for s, _ in members:
-            numbers[s].append(at)
-    starts, chosen = list_schedule(tasks, lanes[-1])
-    for program, own, first in zip(programs, numbers, units, strict=True):
+    order = _Tasks(programs, units, choices, exchange_s)
+    for operation, members in _together(programs):
+        order.add(operation, members)
+    starts, chosen = list_schedule(order.tasks, lanes[-1])
+    for program, own, first in zip(programs, order.numbers, units, strict=True):
         if program.units:
             program.starts = [starts[number] for number in own]
             for line, number in enumerate(own):
@@ -85,6 +83,53 @@ def order_by_units(programs: Sequence[WorkerProgram], choices: Mapping[Operation
                 if task.operation in choices:
                     operation = choices[task.operation][chosen[number] - first]
                     program.tasks[line] = task._replace(operation=operation)
+
+
+class _Tasks:
+    """The lines of programs as tasks of units; ``numbers`` are those of each program's lines."""
+
+    def __init__(
+        self,
+        programs: Sequence[WorkerProgram],
+        units: Sequence[int],
+        choices: Mapping[Operation, Choice],
+        exchange_s: Callable[[Operation], float],
+    ) -> None:
+        self._programs, self._units, self._choices = programs, units, choices
+        self._exchange_s = exchange_s
+        self.tasks: list[UnitTask] = []
+        self.numbers: list[list[int]] = [[] for _ in programs]
+        self._behind: set[int] = set()
+        """Tasks that come behind exchanges, and these."""
+        self._exchanged: dict[int, int] = {}
+        self._updated: dict[int, int] = {}
+        """Of programs the last exchange, and the last update behind one."""
+
+    def add(self, operation: Operation, members: Sequence[tuple[int, int]]) -> None:
+        """A line, or an exchange of several programs: (program, line)."""
+        numbers, number = self.numbers, len(self.tasks)
+        needs = {numbers[s][i] for s, line in members for i in self._programs[s].tasks[line].needs}
+        s, line = members[0]
+        task, duration_ps = self._programs[s].tasks[line], operation.duration_ps
+        if task.parties:
+            needs |= {self._exchanged[s] for s, _ in members if s in self._exchanged}
+            self._exchanged |= dict.fromkeys((s for s, _ in members), number)
+            duration_ps = max(duration_ps, round(self._exchange_s(operation) * PICOSECONDS))
+        elif operation.phase is Phase.UPDATE and needs & self._behind:
+            needs |= {self._updated[s]} if s in self._updated else {*numbers[s]}
+            self._updated[s] = number
+        if task.parties or needs & self._behind:
+            self._behind.add(number)
+        goes_on = task.parties or task.receives
+        unit = NOWHERE if goes_on else self._units[s] + operation.unit
+        choice = [
+            (self._units[s] + c.unit, c.duration_ps) for c in self._choices.get(operation, ())
+        ]
+        self.tasks.append(
+            UnitTask("", unit, duration_ps, tuple(sorted(needs)), choice=tuple(choice))
+        )
+        for s, _ in members:
+            numbers[s].append(number)
 
 
 def _together(

@@ -287,3 +287,23 @@ def test_scripts_without_units_are_left_alone() -> None:
     assert all(task.operation.unit == 0 for program in writer.programs for task in program.tasks)
     phases = {task.operation.phase for program in writer.programs for task in program.tasks}
     assert phases == set(Phase) - {Phase.RECOMPUTE}
+
+
+@pytest.mark.parametrize("order", ["layers", "arrival"])
+def test_updates_wait_for_exchanges_behind_all_else(order: str) -> None:
+    """So no unit waits for links while there are errors to compute, and faster HBM is faster."""
+    network, steps = load_network("alexnet"), []
+    how = replace(DEPLOYED, update_order=order)
+    for rate in (350, 700, 1400):
+        changes = ("network.bandwidth=40 Gbit/s", f"devices.0.hbm.bandwidth={rate} GB/s")
+        array = array_of(8, None, *changes)
+        found = simulate(network, planned(network, array, 256), array, how)
+        steps.append(found.iteration_s)
+        computed = [r for r in found if r.kind == str(Kind.COMPUTE)]
+        last = max(r.end_ps for r in computed if r.phase != Phase.UPDATE)
+        assert last <= min(r.start_ps for r in computed if r.phase == Phase.UPDATE)
+        sums = [r for r in found if r.kind == str(Kind.SUMS)]
+        assert min(r.start_ps for r in sums) < 0.7 * last  # while backward goes on
+        first = next(r.layer for r in computed if r.phase == Phase.UPDATE)
+        assert first == ("conv1" if order == "layers" else "fc8")
+    assert steps == sorted(steps, reverse=True)
