@@ -82,15 +82,14 @@ def core_ps(timeline: Timeline) -> Iterator[tuple[Operation, int]]:
     Its time on cores that compute it, and, of an exchange, the time in which
     cores that take part computed nothing and waited while it, or another, was
     under way. What is left of the step is waiting. Of a run of several batches
-    it is the part that one takes of the run, as long as a step in the long run.
+    it is what one takes on average.
     """
-    whole, step_ps = timeline.makespan_ps, timeline.iteration_ps
     for step in core_steps(timeline):
         for operation, ps in step.computed:
-            yield operation, ps * step.cores * step_ps // (whole or 1)
+            yield operation, ps * step.cores // timeline.batches
         for wait in step.waits:
             if wait.exchange is not None and wait.exposed:
-                yield wait.exchange, wait.exposed * step.cores * step_ps // (whole or 1)
+                yield wait.exchange, wait.exposed * step.cores // timeline.batches
 
 
 def core_ps_by_phase(timeline: Timeline) -> dict[tuple[str, str], int]:

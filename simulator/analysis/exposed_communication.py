@@ -20,12 +20,13 @@ def shares(timeline: Timeline) -> Shares:
     """Computing, communicating and waiting, averaged over all cores.
 
     Communicating is only what is exposed: the core computes nothing, and what it waits for is
-    under way. What is left is waiting for others.
+    under way. What is left is waiting for others. Of several batches it is what one takes in
+    the long run, without filling and draining the pipeline.
     """
-    whole = timeline.makespan_ps * timeline.cores
+    whole = timeline.long_run_ps * timeline.cores
     if not whole:
         return Shares(0.0, 0.0, 0.0)
     steps = list(core_steps(timeline))
     computing = sum(step.computing * step.cores for step in steps)
-    exposed = sum(step.exposed * step.cores for step in steps)
+    exposed = min(sum(step.exposed * step.cores for step in steps), whole - computing)
     return Shares(computing / whole, exposed / whole, (whole - computing - exposed) / whole)

@@ -63,7 +63,7 @@ class StageUse:
     @cached_property
     def waiting(self) -> int:
         """For other stages, and for what they send."""
-        return self.run_ps - self.busy
+        return max(self.run_ps - self.busy, 0)
 
 
 def passes(timeline: Timeline, worker: int) -> Iterator[PassSpan]:
@@ -120,7 +120,7 @@ def stage_uses(timeline: Timeline) -> list[StageUse]:
             computing,
             sum(wait.exposed for wait in step.waits) - sum(wait.exposed for wait in sends),
             sum(wait.exposed for wait in sends),
-            timeline.makespan_ps,
+            timeline.long_run_ps,
             in_flight,
             versions,
         )

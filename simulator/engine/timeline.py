@@ -129,6 +129,11 @@ class Timeline:
         return self.makespan_ps if self.batch_ps is None else self.batch_ps
 
     @property
+    def long_run_ps(self) -> int:
+        """Time of all batches that were run, if none had to fill and drain the pipeline."""
+        return self.iteration_ps * self.batches
+
+    @property
     def iteration_s(self) -> float:
         """Time of a training step in seconds."""
         return self.iteration_ps / PICOSECONDS

@@ -9,7 +9,8 @@ from experiments.studies.difference import core_ps_by_phase
 from experiments.studies.options import with_options
 from hardware import load_array
 from planners import Plan
-from simulator import PUBLISHED, Timeline
+from planners.order import Kind, Phase
+from simulator import PUBLISHED, Timeline, shares
 from simulator.analysis.stages import bubble, passes, stage_uses
 from workloads import Builder, Network
 
@@ -24,10 +25,11 @@ def chain(count: int) -> Network:
     return builder.build()
 
 
-def step(schedule: str, recompute: str = "") -> tuple[Plan, Timeline]:
+def step(schedule: str, recompute: str = "", batches: int = 0) -> tuple[Plan, Timeline]:
     settings = [f"devices.0.count={STAGES}", "devices.0.network.bandwidth=1e11 GB/s"]
     options = {"stages": str(STAGES), "micro_batches": str(MANY), "schedule": schedule}
     options |= {"recompute": recompute} if recompute else {}
+    options |= {"batches": str(batches)} if batches else {}
     execution = with_options(PUBLISHED, options)
     array = load_array("accpar-homogeneous", settings)
     return step_of(Case(chain(STAGES), "data_parallel", array, 64, execution=execution))
@@ -80,3 +82,19 @@ def test_what_a_batch_takes_of_a_run_of_many() -> None:
     assert timeline.traffic_bytes == pytest.approx(flushed.traffic_bytes)
     spent = sum(core_ps_by_phase(timeline).values())
     assert 0 < spent <= timeline.iteration_ps * timeline.cores
+    both = core_ps_by_phase(flushed), core_ps_by_phase(timeline)
+    for of in both[0].keys() & both[1].keys() - {(Phase.UPDATE, Kind.COMPUTE)}:
+        if of[1] == Kind.COMPUTE:  # the same passes, of which none fills or drains
+            assert both[1][of] == pytest.approx(both[0][of], rel=1e-9)
+
+
+def test_the_bubble_of_the_long_run_is_no_share_of_filling_and_draining() -> None:
+    """Equal stages without a flush are always busy, however long the run is."""
+    found = []
+    for batches in (4, 40):
+        _, timeline = step("pipedream", batches=batches)
+        assert timeline.batches == batches
+        assert bubble(stage_uses(timeline)) < 1e-3
+        found.append(shares(timeline))
+    assert found[0].computing == pytest.approx(1, rel=1e-3)
+    assert found[0].computing == pytest.approx(found[1].computing, rel=1e-9)
