@@ -50,10 +50,12 @@ class Ports(Fabric):
     def __init__(
         self, ports: Floats, latency_s: Floats, label: Label, members: int, *, over: float = 1.0
     ) -> None:
-        self._ports, self._members, self._over = len(ports), members, over
+        self.ports, self._ports, self._members, self._over = ports, len(ports), members, over
         self._label = label
-        many = len(ports) // members if over > 1 else 0
-        inside = np.full(many, members * ports[0] / over)
+        of = ports.reshape(-1, members)[: None if over > 1 else 0]
+        alike = (of == of[:, :1]).all(axis=1)
+        inside = np.where(alike, members * of[:, 0], of.sum(axis=1)) / over
+        many = len(inside)
         self.bandwidth = np.concatenate([ports, ports, inside])
         self.latency_s = np.concatenate([latency_s, np.zeros(len(ports) + many)])
 

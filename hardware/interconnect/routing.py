@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -15,8 +15,8 @@ from hardware.device import Device
 from hardware.interconnect.cables import Cables
 from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
 from hardware.interconnect.faults import faults_of
-from hardware.interconnect.one_hop import Switch
-from hardware.interconnect.topologies import DESIGNS, joined
+from hardware.interconnect.one_hop import Ports, Switch
+from hardware.interconnect.topologies import DESIGNS, Joined, joined
 from hardware.interconnect.torus import Grid
 from hardware.topology import Tier, near_square
 
@@ -45,7 +45,7 @@ class Wires:
     kinds, chips in a board, cores in a chip, so that a subtree is a range.
     ``board``, ``chip`` and ``kind`` say where a core is, and ``units`` what it
     is in that is joined more closely than all are, innermost first: its chip,
-    its board or, where chips are joined, the kind, and the groups of tiers.
+    its board, the groups of tiers and, where chips of each kind are joined, the kind.
     ``bandwidth`` (B/s)
     and ``latency_s`` are per directed link. A message inside a chip crosses
     its HBM twice; one between chips crosses the links of the fabric that joins
@@ -81,28 +81,53 @@ class Wires:
         kinds = self.array.group.kinds
         hbm = np.repeat([d.hbm_bytes_per_s for d, _ in kinds], [n * d.chips for d, n in kinds])
         self._add(Memory(hbm, lambda chip: f"chip{chip}"), self.chip, self.chip, "HBM")
+        levels, outermost = self.topology.levels, list[tuple[Ports, Ints]]()
         for kind, (device, _) in enumerate(kinds):
             here = self.kind == kind
             chips = self.chip - self.chip[here][0]
             if self.topology.joins == "chips":
-                self._tiers(self._chips(kind), np.where(here, chips, -1))
+                of = np.where(here, chips, -1)
+                tiers = joined(self.topology, self._chips(kind))
+                if len(kinds) > 1 and levels and isinstance(tiers[-1].fabric, Ports):
+                    outermost.append((tiers[-1].fabric, np.where(here, tiers.pop().port[of], -1)))
+                self._tiers(tiers, of)
             elif device.chips > 1:
                 board = np.where(here, self.board, -1)
                 self._add(self._inside_boards(kind), board, chips, "inside boards")
         if self.topology.joins == "boards":
-            self._tiers(Nodes(self.array.group, *self._board_ports(), "board"), self.board)
+            boards = Nodes(self.array.group, *self._board_ports(), "board")
+            self._tiers(joined(self.topology, boards), self.board)
+        elif outermost:
+            self._network(outermost)
         elif len(kinds) > 1:
             ports, latency_s = self._board_ports()
             switch = Switch(ports, latency_s, lambda board: f"board{board}")
             self._add(switch, np.zeros_like(self.board), self.board, "between kinds of boards")
         chips = self.topology.joins == "chips"
         self.units = (self.chip, *([] if chips else [self.board]), *self._groups)
-        self.units += (self.kind,) if chips else ()
+        self.units += (self.kind,) if chips and not outermost else ()
 
-    def _tiers(self, nodes: Nodes, of: Ints) -> None:
-        """The topology over some nodes; ``of`` is each core's, -1 where it has none."""
+    def _network(self, kinds: Sequence[tuple[Ports, Ints]]) -> None:
+        """The outermost tier, a switch, joins the nodes of all kinds, each by its kind's ports."""
+        level, node, behind = self.topology.levels[-1], np.full(self.cores, -1), 0
+        for of, port in kinds:
+            node[port >= 0] = port[port >= 0] + behind
+            behind += len(of.ports)
+        number = len(self.topology.levels) - 1
+        network = Ports(
+            np.concatenate([of.ports for of, _ in kinds]),
+            np.concatenate([of.latency_s[: len(of.ports)] for of, _ in kinds]),
+            lambda port: f"tier {number} port{port}",
+            behind,
+            over=level.oversubscription,
+        )
+        joins = f"tier {number}, {level.kind}, of all kinds"
+        self._add(network, np.zeros(self.cores, dtype=np.int64), node, joins, level)
+
+    def _tiers(self, tiers: Iterable[Joined], of: Ints) -> None:
+        """Fabrics over some nodes; ``of`` is each core's, -1 where it has none."""
         here = of >= 0
-        for number, tier in enumerate(joined(self.topology, nodes)):
+        for number, tier in enumerate(tiers):
             region, port = (np.where(here, what[of], -1) for what in (tier.region, tier.port))
             level = self.topology.levels[number] if self.topology.levels else None
             joins = f"between {self.topology.joins}, {self.topology.kind}"

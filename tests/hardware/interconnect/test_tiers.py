@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 import numpy as np
@@ -123,3 +124,41 @@ def test_ranges_are_interchangeable_where_changing_places_changes_no_load(
         a, b = (np.array(data.draw(ends)) for _ in "ab")
         assert sorted(w.loads(a, b)) == sorted(w.loads(other[a], other[b]))
         assert w.message_latency_s(a, b) == w.message_latency_s(other[a], other[b])
+
+
+@pytest.mark.parametrize("outer", ['bandwidth = "100 Gbit/s"\noversubscription = 2', "rails = 0"])
+def test_the_outermost_switch_joins_all_kinds(write: Write, outer: str) -> None:
+    """Two entries of one device are wired as one entry is: no kind has ports of its own."""
+    text = """
+        kind = "array"
+        {entries}
+        [topology]
+        joins = "chips"
+        [[topology.levels]]
+        kind = "switch"
+        members = 4
+        [[topology.levels]]
+        kind = "switch"
+        {outer}
+        """
+    entry = '[[devices]]\ndevice = "a100-40"\ncount = {}\nnetwork.bandwidth = "50 Gbit/s"\n'
+    parts = ([8], [4, 4]), ([16], [4, 12]), ([16], [8, 4, 4])
+    for whole, several in parts:
+        one, other = (
+            Wires(load_array(write(dedented(text, map(entry.format, counts), outer))))
+            for counts in (whole, several)
+        )
+        assert sorted(one.bandwidth) == sorted(other.bandwidth)
+        ends = np.array([(a, b) for a in range(one.cores) for b in range(one.cores) if a != b]).T
+        assert (one.loads(*ends).max(), one.loads(*ends).sum()) == (
+            other.loads(*ends).max(),
+            other.loads(*ends).sum(),
+        )
+        for source, target in ends.T:
+            ways = (w.bandwidth[list(route(w, source, target))].tolist() for w in (one, other))
+            assert next(ways) == next(ways)
+
+
+def dedented(text: str, entries: Iterable[str], outer: str) -> str:
+    lines = text.format(entries="\n".join(entries), outer=outer).splitlines()
+    return "\n".join(line.strip() for line in lines)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import accelarray
 from hardware import load_array
 from planners import PLANNERS, TIME
 from planners.order import Kind
@@ -62,3 +65,21 @@ def test_kinds_of_devices_sum_by_themselves_first() -> None:
     timeline = simulate(LENET, plan, made, AFTERWARDS)
     spans = {(r.start_ps, r.end_ps) for r in timeline if r.kind == Kind.SUMS}
     assert len(spans) >= 3
+
+
+@pytest.mark.parametrize("axes", ["dp=16", "tp=4", "pp=4,dp=4", "tp=2,pp=2,sp"])
+def test_two_entries_of_one_device_are_as_one(axes: str, tmp_path: Path) -> None:
+    """Nodes of all kinds are on one network, so that nothing tells such entries apart."""
+    found = []
+    for counts in ([16], [8, 8], [4, 12]):
+        entries = "".join(f'[[devices]]\ndevice = "a100-40"\ncount = {n}\n' for n in counts)
+        levels = (
+            '[topology]\njoins = "chips"\n[[topology.levels]]\nkind = "switch"\nmembers = 4\n'
+            '[[topology.levels]]\nkind = "switch"\nbandwidth = "100 Gbit/s"\nlatency = "5 us"\n'
+        )
+        path = tmp_path / "mine.toml"
+        path.write_text(f'kind = "array"\n{levels}{entries}', encoding="utf-8")
+        options: dict[str, Any] = {"parallel": axes, "micro_batch": 1}
+        step = accelarray.simulate("gpt2:layers=4", array=str(path), batch=64, **options)
+        found.append(step.iteration_s)
+    assert found == pytest.approx([found[0]] * 3, rel=1e-9)
