@@ -17,7 +17,7 @@ from experiments.studies.options import ZERO
 from hardware import Array
 from hardware.schema import OPTIMIZERS
 from planners import AXES, Axes, Plan
-from planners.axes.stage_cuts import blocks_of
+from planners.axes.stage_cuts import begun_inside_blocks, blocks_of
 from planners.partition import I
 from planners.plan.updates import sharded
 from simulator.lowering.schedules.file import schedule_text
@@ -188,8 +188,15 @@ def _layers(network: Network, plan: Plan) -> list[int]:
     """Blocks of each stage, with one for what is before and behind them; none if all are alike."""
     if plan.pipeline is None:
         return []
-    blocks = blocks_of(partition_graph(network))
-    firsts = [*(stage.first for stage in plan.pipeline.stages), len(partition_graph(network))]
+    graph = partition_graph(network)
+    blocks = blocks_of(graph)
+    firsts = [*(stage.first for stage in plan.pipeline.stages), len(graph)]
+    if inside := begun_inside_blocks(graph, firsts[:-1]):
+        raise UsageError(
+            "--export: frameworks have stages of whole blocks; stage "
+            f"{inside[0]} begins with {graph[firsts[inside[0]]].name}: take pp of "
+            f"{len(blocks.firsts)} or fewer"
+        )
     counts = [
         sum(first <= block < end for block in blocks.firsts) for first, end in pairwise(firsts)
     ]

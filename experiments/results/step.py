@@ -28,7 +28,13 @@ from experiments.studies import step_numbers as numbers
 from experiments.studies.case import Case, plan_of, simulated
 from experiments.studies.difference import core_ps_by_phase, in_order
 from experiments.studies.occupancy import memory_fields, memory_rows
-from experiments.studies.pipelining import in_words, other_sends, pipeline_fields, pipeline_table
+from experiments.studies.pipelining import (
+    cut_blocks,
+    in_words,
+    other_sends,
+    pipeline_fields,
+    pipeline_table,
+)
 from experiments.studies.running.estimate import forewarn
 from experiments.studies.runs.run import Run, check_run, run_fields, run_rows, spread_of
 from experiments.studies.speedups import inexact
@@ -107,7 +113,8 @@ class StepResult(Result):
     def warnings(self) -> tuple[str, ...]:
         """What was not understood of the network, will take long, or does not fit in memory."""
         faults = [self.overflow] if self.overflow else []
-        return (*self.case.network.notes, *self.forewarned, *faults, *self.advice)
+        cut = cut_blocks(self.case.network, self.plan)
+        return (*self.case.network.notes, *cut, *self.forewarned, *faults, *self.advice)
 
     @property
     def unread(self) -> list[str]:
@@ -132,6 +139,7 @@ class StepResult(Result):
         if found := result.get("pipeline"):
             shown.append(pipeline_table(found))
             said += in_words(found) + other_sends(self.case.execution, self.timeline)
+            said += cut_blocks(self.case.network, self.plan)
         told = numbers.conventions(inference=self.case.execution.inference)
         said += numbers.whole_share(self.case) + result["assumed"]
         said += result["goodput"]["notes"] if "goodput" in result else []

@@ -8,12 +8,29 @@ from typing import TYPE_CHECKING, Any
 from experiments.output import table_of
 from experiments.terms import duration
 from planners import Plan
+from planners.axes.stage_cuts import begun_inside_blocks, blocks_of
 from planners.order import Phase
 from simulator import PICOSECONDS, Execution, Timeline
 from simulator.analysis.stages import bubble, stage_uses
+from workloads import Network, Transformer, partition_graph
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+def cut_blocks(network: Network, plan: Plan) -> list[str]:
+    """A sentence where stages of a transformer begin inside its blocks, as no framework's do."""
+    if plan.pipeline is None or not isinstance(network.sizes, Transformer):
+        return []
+    graph = partition_graph(network)
+    inside = begun_inside_blocks(graph, plan.pipeline.firsts)
+    if not inside:
+        return []
+    return [
+        f"{len(inside)} of {len(plan.pipeline.firsts)} stages begin inside a block (frameworks cut "
+        f"between blocks, of which there are {len(blocks_of(graph).firsts)}); the first is stage "
+        f"{inside[0]}, with {graph[plan.pipeline.firsts[inside[0]]].name}."
+    ]
 
 
 def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:

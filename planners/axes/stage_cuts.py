@@ -61,6 +61,13 @@ def usual_first_nodes(network: Network, stages: int) -> tuple[int, ...]:
     return first_nodes(graph, stages, [node.name in weighted for node in graph])
 
 
+def begun_inside_blocks(graph: Graph, firsts: Sequence[int]) -> list[int]:
+    """The stages, of those that begin with these nodes, that begin inside a block."""
+    blocks = blocks_of(graph)
+    apart = {0, *blocks.firsts, blocks.end} if blocks.firsts else set(firsts)
+    return [stage for stage, first in enumerate(firsts) if first not in apart]
+
+
 def _counts(blocks: int, stages: int) -> list[int] | None:
     """Blocks of each stage; None where one that has nothing else would have none."""
     if blocks and not blocks % stages:

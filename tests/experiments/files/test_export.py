@@ -250,6 +250,19 @@ def test_a_batch_that_replicas_cannot_share_is_refused(batch: int) -> None:
         found.export("megatron")
 
 
+def test_stages_that_begin_inside_blocks_are_named_and_not_exported() -> None:
+    """Of 12 blocks eight stages are whole blocks, 16 are not."""
+    on: dict[str, Any] = {"array": "h100-cluster", "set": {"nodes": 4}, "batch": 32}
+    whole = accelarray.simulate("gpt2:seq=16", **on, parallel="dp=4,pp=8")
+    assert not [one for one in whole.warnings if "inside a block" in one]
+    parted = accelarray.simulate("gpt2:seq=16", **on, parallel="dp=2,pp=16")
+    (said,) = [one for one in parted.warnings if "inside a block" in one]
+    assert "of which there are 12" in said
+    assert said in parted.tables()
+    with pytest.raises(UsageError, match="stages of whole blocks; stage 1 begins with layer0"):
+        parted.export("megatron")
+
+
 def test_other_planners_plans_by_samples_alone_are_exported(tmp_path: Path) -> None:
     """Stages of whole blocks too: they read back as axes, and the same step takes as long."""
     on: dict[str, Any] = {"array": "dgx-a100", "batch": 64, "optimizer": "adam"}
