@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
@@ -170,8 +171,9 @@ class FitResult(Result):
         if not self.fits:
             each = ", ".join(f"{one.capacity_bytes / 2**30:.3g} GiB" for one in self.asked)
             yield (
-                f"None fits in {each} of a device{limited}: take more devices, as --set nodes=64, "
-                "or larger ones, or formats and an optimizer that hold less."
+                f"None fits in {each} of a device{limited}: take {self._more_devices()} times as "
+                "many devices (--set nodes, or devices.0.count), or larger ones, or formats and an "
+                "optimizer that hold less."
             )
         first = self.asked[0]
         if len(first.array.group.arithmetic.moment_bytes) == 1 and first.network.sizes is not None:
@@ -181,6 +183,14 @@ class FitResult(Result):
                 f"First pass and engine differ by {off['median']:.1%} in the median, "
                 f"{off['largest']:.1%} at most."
             )
+
+    def _more_devices(self) -> int:
+        """By how many times there are too few, by what they hold at least: a power of two."""
+        least = min(
+            (of.state_bytes(one) / of.capacity_bytes for of in self.asked for one in of.choices()),
+            default=1.0,
+        )
+        return max(2, 1 << math.ceil(math.log2(least)))
 
     def _shown(self) -> list[dict[str, Any]]:
         """The best rows; of several sizes of the array, as many of each."""

@@ -239,5 +239,5 @@ def test_it_says_where_nothing_fits_and_what_the_optimizer_keeps(
     words = ["fit", "llama3-405b:layers=40", "--array", "h100-cluster", "--set", "nodes=1"]
     assert main([*words, "--batch", "8", "--axes", "tp"]) == 0
     said = capsys.readouterr().out
-    assert "None fits in 75.2 GiB of a device: take more devices, as --set nodes=64" in said
+    assert "None fits in 75.2 GiB of a device: take 4 times as many devices (--set nodes" in said
     assert "SGD updates the weights, and keeps one moment" in said
