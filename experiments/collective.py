@@ -16,6 +16,7 @@ from experiments.results.result import Answer
 from experiments.studies import unread
 from experiments.terms import change, duration
 from hardware import Wires, format_quantity, in_bytes, parse_quantity
+from hardware.interconnect.fabric import Memory
 from simulator import DEPLOYED, PICOSECONDS, closed_form, moved_bytes, offer, offers, run_alone
 
 if TYPE_CHECKING:
@@ -194,7 +195,9 @@ def _links(data: dict[str, Any], wires: Wires) -> Table:
         table.add_row(name, f"{count:,.0f}")
     if len(links) > SHOWN_LINKS:
         table.add_row(f"and {len(links) - SHOWN_LINKS:,} more links (--format json)", "")
-    table.add_row("links without bytes", f"{len(wires.bandwidth) - len(links):,}")
+    between = [net.fabric for net in wires.subnets if not isinstance(net.fabric, Memory)]
+    unused = {name for fabric in between for name in fabric.names()} - data["bytes_per_link"].keys()
+    table.add_row("links without bytes", f"{len(unused):,}")
     return table
 
 

@@ -57,7 +57,7 @@ class Freed:
         if self.seconds is None:
             return said
         more = "longer" if self.seconds > 0 else "less"
-        return f"{said}; it takes {abs(self.seconds) * 1e3:.4g} ms {more}"
+        return f"{said}; it takes {duration(abs(self.seconds))} {more}"
 
 
 class Change(NamedTuple):

@@ -335,8 +335,6 @@ def _times(result: Comparison) -> list[Table]:
 def _table(result: Comparison, planners: list[str], alone: list[str]) -> Table:
     """Speedups of ``planners``, and of those ``alone`` on the fastest devices."""
     heads = [f"{p} [s]" if p == BASELINE else p for p in planners]
-    if len(planners) > FEW:
-        heads = [head.replace("_", " ") for head in heads]
     heads += [f"{p}: {what}" for p in alone for what in ("slow share", "fast alone")]
     title = f"{WORDS['time']}, {result.case}"
     table = table_of(title, ("network", *heads), ("network",))

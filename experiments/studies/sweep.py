@@ -106,13 +106,18 @@ def unread(
 ) -> dict[tuple[str, ...], list[str]]:
     """What of the specs is not read, in sentences, by the values of those axes that are names.
 
-    Numbers change nothing about what is read.
+    Numbers change little about what is read (one board has no links): what the first and the last
+    of them both leave unread.
     """
-    found: dict[tuple[str, ...], list[str]] = {}
+    ends: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
     for point in grid.points():
-        if (kind := _names(grid, point)) not in found:
-            case = grid.cases(point)[0]
-            found[kind] = said(case.array, case.execution)
+        kind = _names(grid, point)
+        ends[kind] = [ends[kind][0], point] if kind in ends else [point]
+    found: dict[tuple[str, ...], list[str]] = {}
+    for kind, points in ends.items():
+        cases = [grid.cases(point)[0] for point in points]
+        first, *others = (said(case.array, case.execution) for case in cases)
+        found[kind] = [one for one in first if all(one in other for other in others)]
     return found
 
 

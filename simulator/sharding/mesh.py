@@ -248,8 +248,8 @@ def _fits(split: Split | None, group: Group, level: int) -> None:
     """Raise PlanError where a plan's split does not fit its group."""
     if (split is None) != (group.size == 1):
         raise PlanError(
-            f"the plan does not fit an array of this shape (at level {level}); "
-            "plan for execution.planned(array)"
+            f"the plan is for another number of devices: its halves at level {level} are not "
+            "those of this array; plan again for it (in Python for execution.planned(array))"
         )
     if split is None or len(split.halves) == 2:
         return

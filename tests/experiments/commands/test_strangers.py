@@ -76,7 +76,7 @@ def test_a_plan_of_another_network_array_or_batch(
     assert main(["plan", "lenet", "--planner", "owt", "--format", "json", "--output", file]) == 0
     for change, words in (
         (["vgg11"], "the plan is for 'lenet', not for 'vgg11'"),
-        (["lenet", "--array", "ring-8"], "the plan does not fit an array of this shape"),
+        (["lenet", "--array", "ring-8"], "the plan is for another number of devices"),
         (["lenet", "--batch", "64"], "gave a plan for batch 512, not 64"),
     ):
         assert main(["simulate", *change, "--plan", file]) == 2

@@ -14,9 +14,9 @@ def test_the_fitting_change_that_costs_least_is_told_too() -> None:
     cheap = freed("--micro-batch 16", 30, True, 0.004)
     unpriced = freed("--zero 1", 10, True, None)
     assert best_of([large, cheap, unpriced]) == [
-        "--micro-batch 1 frees 60.00 GiB; then the step fits; it takes 100 ms longer.",
+        "--micro-batch 1 frees 60.00 GiB; then the step fits; it takes 100.0 ms longer.",
         "Least time of those simulated: --micro-batch 16 frees 30.00 GiB; then the step fits; "
-        "it takes 4 ms longer.",
+        "it takes 4.000 ms longer.",
     ]
     assert len(best_of([cheap, unpriced])) == 1
 
@@ -25,5 +25,5 @@ def test_what_does_not_suffice_is_told_so() -> None:
     little = freed("--zero 1", 5, False, None)
     assert best_of([little]) == ["--zero 1 frees 5.00 GiB; the step does not fit then either."]
     enough = freed("--micro-batch 1", 4, True, -0.25)
-    assert best_of([little, enough])[1].endswith("then the step fits; it takes 250 ms less.")
+    assert best_of([little, enough])[1].endswith("then the step fits; it takes 250.0 ms less.")
     assert not best_of([freed("--zero 1", -1, False, None)])
