@@ -24,6 +24,7 @@ from experiments.studies.options import MODEL_OPTIONS, OF_COMMAS, Axis, check_ax
 from experiments.studies.step_numbers import MEASURES, check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
 from hardware import format_quantity
+from planners import AXES, PLANNERS
 
 if TYPE_CHECKING:
     import pandas
@@ -96,10 +97,13 @@ class SweepResult(Result):
 def grid_of(study: Study, varied: Vary) -> Grid:
     """What is varied, in networks, planners and conditions; raises UsageError."""
     asked, axes = study.conditions, axes_of(varied)
-    check_axes(study.planners, [axis.key for axis in axes])
+    keys, planners = [axis.key for axis in axes], study.planners
+    if "parallel" in keys and set(planners) == set(PLANNERS):  # "all"
+        planners = (*planners, AXES)
+    check_axes(planners, keys)
     return Grid(
         study.networks,
-        study.planners,
+        planners,
         asked.given,
         axes,
         asked.changes,
