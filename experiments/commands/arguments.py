@@ -113,9 +113,9 @@ class Parser(argparse.ArgumentParser):
         action = next(
             (one for one in self._actions if name in [*one.option_strings, _called(one)]), None
         )
-        if typed := re.match(r"invalid (int|float) value: '(.*)'", fault, re.DOTALL):
-            must = "a whole number" if typed[1] == "int" else "a number"
-            return f"{name} {typed[2]}: must be {must}"
+        if typed := re.match(r"invalid (int|float|_count) value: '(.*)'", fault, re.DOTALL):
+            must = {"int": "a whole number", "_count": "a number, as 300B, 15T or 1.5e12"}
+            return f"{name} {typed[2]}: must be {must.get(typed[1], 'a number')}"
         typed = re.match(r"invalid choice: '(.*)' \(choose", fault, re.DOTALL)
         if typed and action is not None and action.choices is not None:
             return f"{name} {typed[1]}: {nearest(typed[1], list(action.choices))}"
@@ -152,12 +152,19 @@ class _Change(argparse.Action):
         namespace.set = [*namespace.set, f"{self.dest}={values}"]
 
 
+def _count(text: str) -> float:
+    """A large number, as 15T, 300B, 1.5e12."""
+    times = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}.get(text[-1:].upper())
+    return float(text[:-1]) * times if times else float(text)
+
+
 def _how(option: Option) -> dict[str, Any]:
     """What argparse needs to know of an option's values."""
     many: dict[str, Any] = {"action": "append", "default": []}
     kinds: dict[str, dict[str, Any]] = {
         "int": {"type": int},
         "float": {"type": float},
+        "count": {"type": _count},
         "switch": {"action": "store_true"},
         "yes": {"action": "store_const", "const": "yes"},
         "many": many if not option.required else {"action": "append"},

@@ -28,7 +28,7 @@ COMMANDS = (
         "estimate steps of axes and data parallelism in closed form, which simulates nothing",
     ),
     option("fit.vary KEY=V1,V2", "several sizes of the array at once, as nodes=16,32,64"),
-    option("run.tokens N", "tokens of a whole run: its steps, days, dollars", kind="float"),
+    option("run.tokens N", "tokens of a whole run: its steps, days, dollars", kind="count"),
     option(
         "simulate.spread WHAT",
         "chips and links that vary by chance: variation (of the array's spec), normal:0.02, "

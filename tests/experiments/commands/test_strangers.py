@@ -133,3 +133,15 @@ def test_a_broken_package_is_named_and_hinders_nobody(
     assert list(compared) == list(PLANNERS)  # others' planners only where they are named
     assert main([*STUDY, "--planners", "owt,outsider"]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("1T", 1e12), ("15b", 15e9), ("2e9", 2e9)])
+def test_tokens_may_be_written_short(
+    text: str, tokens: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["simulate", "gpt2:layers=1:seq=16", "--parallel", "dp=8", "--array", "tpu-v3-8"]
+    assert main([*words, "--batch", "8", "--tokens", text, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"]["tokens"] == tokens
+    with pytest.raises(SystemExit):
+        main([*words, "--batch", "8", "--tokens", "1X"])
+    assert "--tokens 1X: must be a number, as 300B" in capsys.readouterr().err
