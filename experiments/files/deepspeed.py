@@ -39,7 +39,8 @@ def read(one: Fields) -> Job:
     if batch:
         options["batch"] = batch
     else:
-        one.notes.append("train_batch_size is missing: say batch")
+        each = f", {micro * steps} samples for each of dp" if micro and steps else ""
+        one.notes.append(f"train_batch_size is missing: say batch{each}")
     options |= {"micro_batch": micro} if micro else {}
     narrow = "bf16" if one.flag("bf16.enabled", "bfloat16.enabled") else ""
     options["precision"] = narrow or ("fp16" if one.flag("fp16.enabled") else "fp32")

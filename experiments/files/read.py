@@ -50,6 +50,12 @@ READERS: dict[str, tuple[Callable[[Fields], Job], re.Pattern[str], re.Pattern[st
     ),
 }
 """By kind of file: what reads it, keys without effect, and keys that it is known by."""
+STACKS = {
+    "DeepSpeed's JSON": "deepspeed-2022",
+    "torchtitan's TOML": "torchtitan-2024",
+    "MaxText's YAML": "maxtext-2024",
+}
+"""The software of a kind of file; Megatron's is that of most arrays."""
 _TIMED = re.compile(r"(.*\.)?\w*(overlap|bucket_size|cuda_graph)\w*")
 """Keys that change how long a step takes, of any framework, and that have no field of ours."""
 _MEGATRON = "Megatron's arguments"
@@ -174,6 +180,8 @@ def _read(name: str) -> tuple[str, Job]:
         keys = ", ".join(idle[:10])
         one.notes.append(f"{keys}: not read; --overlap, --bucket or --stack say it")
         one.left = {key: value for key, value in one.left.items() if key not in idle}
+    if stack := STACKS.get(kind):
+        one.notes.append(f"the array's software is simulated; --stack {stack} is as measured of it")
     return kind, replace(job, notes=(*one.notes, *one.unknown(without_effect)))
 
 

@@ -210,8 +210,17 @@ def read(folder: Path, name: str, text: str) -> Any:
         return accelarray.read(path)
 
 
+SOFTWARE = "the array's software is simulated; --stack {} is as measured of it"
+
+
+def test_samples_of_a_replica_are_said_where_the_batch_is_not(tmp_path: Path) -> None:
+    text = '{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}'
+    found = read(tmp_path, "no-batch.json", text).to_dict()
+    assert "train_batch_size is missing: say batch, 32 samples for each of dp" in found["notes"]
+
+
 def _notes(name: str) -> bool:
-    return name not in ("maxtext.yml", "bridge.yaml")
+    return name != "bridge.yaml"
 
 
 def _silent() -> Any:
@@ -238,11 +247,13 @@ def test_what_was_not_understood_is_told(tmp_path: Path) -> None:
     assert notes["pretrain.sh"] == [f"not understood of {path}: some_new_flag"]
     assert notes["train.toml"] == [
         "weights are sharded among some of dp (HSDP): read as among all of it",
+        SOFTWARE.format("torchtitan-2024"),
         f"not understood of {tmp_path / 'train.toml'}: parallelism.strange",
     ]
     assert notes["nemo.yaml"] == [
         "the size of the vocabulary is not there: add vocab to [transformer]"
     ]
+    assert notes["maxtext.yml"] == [SOFTWARE.format("maxtext-2024")]
     assert notes["ds.json"][0] == "auto, which the trainer decides: strange"
 
 
