@@ -31,6 +31,7 @@ from experiments.studies.occupancy import memory_fields, memory_rows
 from experiments.studies.pipelining import (
     cut_blocks,
     in_words,
+    of_no_stages,
     other_sends,
     pipeline_fields,
     pipeline_table,
@@ -113,8 +114,13 @@ class StepResult(Result):
     def warnings(self) -> tuple[str, ...]:
         """What was not understood of the network, will take long, or does not fit in memory."""
         faults = [self.overflow] if self.overflow else []
-        cut = cut_blocks(self.case.network, self.plan)
-        return (*self.case.network.notes, *cut, *self.forewarned, *faults, *self.advice)
+        return (*self.case.network.notes, *self._of_stages, *self.forewarned, *faults, *self.advice)
+
+    @property
+    def _of_stages(self) -> list[str]:
+        """Where stages are not as frameworks have them, and what is said of none."""
+        case, plan = self.case, self.plan
+        return cut_blocks(case.network, plan) + of_no_stages(case.execution, plan)
 
     @property
     def unread(self) -> list[str]:
@@ -139,7 +145,7 @@ class StepResult(Result):
         if found := result.get("pipeline"):
             shown.append(pipeline_table(found))
             said += in_words(found) + other_sends(self.case.execution, self.timeline)
-            said += cut_blocks(self.case.network, self.plan)
+        said += self._of_stages
         told = numbers.conventions(inference=self.case.execution.inference)
         said += numbers.whole_share(self.case) + result["assumed"]
         said += result["goodput"]["notes"] if "goodput" in result else []

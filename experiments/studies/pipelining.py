@@ -33,6 +33,19 @@ def cut_blocks(network: Network, plan: Plan) -> list[str]:
     ]
 
 
+def of_no_stages(execution: Execution, plan: Plan) -> list[str]:
+    """A sentence where options of pipelines are given, and the plan has no stages."""
+    staging = execution.staging
+    if plan.pipeline is not None or staging is None:
+        return []
+    given = {
+        f"schedule {staging.schedule}": staging.schedule,
+        "vertical sync": staging.vertical_sync,
+    }
+    idle = [word for word, asked in given.items() if asked]
+    return [f"No effect, without stages or micro-batches: {', '.join(idle)}."] if idle else []
+
+
 def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:
     """A result's fields about a pipeline; none where the plan has no stages.
 

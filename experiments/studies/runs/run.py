@@ -105,7 +105,11 @@ READ = OF_FAILURES | {
 
 def run_of(options: Mapping[str, Any]) -> Run:
     """What is asked for by options of these names; raises UsageError."""
-    flags = {name: f"--{name.replace('_', '-')}" for name in READ if options.get(name) is not None}
+    flags = {
+        name: f"--{name.replace('_', '-')}"
+        for name in READ
+        if options.get(name) is not None and options[name] != []  # none of several
+    }
     given: dict[str, Any] = {
         READ[name][0]: READ[name][1](flag, options[name]) for name, flag in flags.items()
     }

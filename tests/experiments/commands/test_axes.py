@@ -92,3 +92,11 @@ def test_some_planner_must_read_axes(capsys: pytest.CaptureFixture[str]) -> None
     assert "parallel belongs to named axes, which planner 'axes' plans: take that one" in said
     with pytest.raises(UsageError, match="parallel belongs to named axes"):
         accelarray.simulate("lenet", "accpar", "tpu-v3-8", parallel="tp=8")
+
+
+def test_options_of_stages_that_are_not_there_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    alone = answer(capsys, *STEP, "--parallel", "dp=8", "--schedule", "zero-bubble")
+    said = "No effect, without stages or micro-batches: schedule zero-bubble."
+    assert said in alone["warnings"]
+    staged = answer(capsys, *STEP, "--parallel", "pp=2", "--schedule", "zero-bubble")
+    assert said not in staged["warnings"]
