@@ -210,12 +210,13 @@ def _table(
         inputs["array"] = _name(case.array, changed)
         outputs = {key: value for key, value in own.items() if key not in UNTOLD}
         if own["memory"]:
+            outputs["fits"] = not own.get("cores_over_memory")
             outputs["overflow"] = overflow_of(case, own)
         if any(said.values()):
             outputs["warnings"] = "\n".join(said[_names(grid, points[place.point])])
-        speedup = base_s / (own_s or math.nan)
+        fits = not base.get("cores_over_memory")  # else nobody could have the speedup
+        speedup = base_s / (own_s or math.nan) if fits else math.nan
         rates = asdict(throughput(case, own_s))
-        fits = not base.get("cores_over_memory")
         ends = {"speedup": speedup, "baseline_fits": fits, "key": found[place].key}
         rows.append(inputs | varied | outputs | rates | ends)
     return pandas.DataFrame(rows)
