@@ -5,7 +5,8 @@ delays the critical path the next larger number is tried, until area or power bi
 is gained. Then the tree: a design's children have matrix or vector units of another
 shape with as many multipliers, or more of what delays it in exchange for something
 else. The best child is grown and expanded next; what is much worse than the best is
-pruned, and the search ends when some expansions in a row have found nothing better.
+pruned, and the search ends when some expansions in a row have found nothing better. What the
+best can do without is taken from it in the end.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def search(judge: Judge, budget: int) -> None:
     with judge.within(budget):
         if start is not None:
             _tree(judge, start)
+            _trim(judge)
 
 
 def first(judge: Judge) -> Design | None:
@@ -80,6 +82,19 @@ def _tree(judge: Judge, start: Design) -> None:
                 found = judge.score(child)
                 if found.value >= best.value * (1 - SLACK):
                     heappush(waiting, (-found.value, child))
+
+
+def _trim(judge: Judge) -> None:
+    """Less of anything, while the best is no worse for it."""
+    (best,) = judge.top(1)
+    fields = [*SHRUNK, *GROWN.values()]
+    while fields:
+        smaller = judge.space.moved(best.design, fields[0], -1)
+        score = judge.score(smaller) if smaller and judge.allows(smaller) else None
+        if score is None or score.value < best.value:
+            fields.pop(0)
+        else:
+            best = score
 
 
 def grown(judge: Judge, design: Design) -> Score:

@@ -115,6 +115,9 @@ def _name(figure: Figure, grid: Grid, table: pandas.DataFrame) -> None:
         values = list(dict.fromkeys(table[key]))
         if key not in varied and len(values) == 1:
             words.append(f"batch {values[0]}" if key == "batch" else str(values[0]))
+    if _over(table).any():
+        how = "hollow" if len(_drawn(grid)) < 2 else "hatched"
+        words.append(f"{how}: does not fit in memory")
     title = wrapped(plain(", ".join(words)), figure.get_figwidth() - MARGINS, TITLE_SIZE)
     figure.suptitle(title, fontsize=TITLE_SIZE)
 
@@ -131,11 +134,18 @@ def _shown(table: pandas.DataFrame) -> tuple[pandas.DataFrame, dict[str, str]]:
     """
     unit, each_ps = time_unit(int(table["iteration_s"].max() * PICOSECONDS))
     speedup = table["speedup"].where(table["baseline_fits"])
-    drawn = table.assign(speedup=speedup, iteration_s=table["iteration_s"] * PICOSECONDS / each_ps)
+    times = table["iteration_s"] * PICOSECONDS / each_ps
+    drawn = table.assign(speedup=speedup, iteration_s=times, over=_over(table))
     names = {"speedup": "speedup over data parallelism", "iteration_s": f"step time [{unit}]"}
     if set(table["planner"]) == {BASELINE} or speedup.isna().all():
         del names["speedup"]
     return drawn, names
+
+
+def _over(table: pandas.DataFrame) -> pandas.Series[bool]:
+    """Whether steps do not fit in memory; none where there is no memory."""
+    fits = table["fits"] if "fits" in table else table["iteration_s"] >= 0
+    return fits.eq(other=False)
 
 
 def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crossover]) -> Figure:
@@ -157,6 +167,7 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
             panel.set_ylabel(label, fontsize=8)
             panel.tick_params(axis="x", which="both", labelbottom=number == deep - 1)
         upper, lower = every[first], every[first + (deep - 1) * across]
+        upper.set_xlim(lower.get_xlim())
         for cross in crossed:
             if cross.network == network and "speedup" in shown:
                 upper.plot(cross.value, cross.speedup, "kx", ms=7)
@@ -185,6 +196,8 @@ def _curves(
         rows = table[table["planner"] == planner]
         style: dict[str, Any] = {"marker": marker, "ms": 3.5, "color": own}
         panel.plot(rows[axis.title], rows[column], label=plain(planner), **style)
+        if len(over := rows[rows["over"]]):
+            panel.plot(over[axis.title], over[column], ls="", mfc="white", **style)
     readable_log(panel)
     panel.tick_params(which="both", labelsize=7)
     if axis.logarithmic:
@@ -216,12 +229,23 @@ def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> F
             drawn = values.reindex(index=_order(up), columns=_order(across)).to_numpy()
             panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")
             _numbers(panel, drawn, norm)
+            over = own.pivot(index=up.title, columns=across.title, values="over")
+            _hatch(panel, over.reindex(index=_order(up), columns=_order(across)).to_numpy())
             _name_cells(panel, across, up)
             title = plain(shortened(f"{network}, {planner}", LONGEST_NAME))
             panel.set_title(wrapped(title, size[0] / wide - MARGINS, 9), fontsize=9)
         _colour_bar(figure, block, label)
     _name(figure, grid, table)
     return figure
+
+
+def _hatch(panel: Axes, over: Any) -> None:
+    """Cells of steps that do not fit in memory."""
+    from matplotlib.patches import Rectangle
+
+    for y, x in np.argwhere(over.astype(float) == 1).tolist():
+        style: dict[str, Any] = {"fill": False, "hatch": "///", "ec": "#ffffff70", "lw": 0}
+        panel.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **style))
 
 
 def _colour_bar(figure: Figure, block: Sequence[Axes], label: str) -> None:

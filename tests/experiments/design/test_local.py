@@ -129,3 +129,14 @@ def test_equal_ones_are_ranked_by_area_then_by_their_fields() -> None:
     keys = [(-score.value, score.area_mm2, score.design) for score in ranked]
     assert keys == sorted(keys)
     assert judge.top(3) == ranked[:3]
+
+
+def test_the_best_has_nothing_that_it_can_do_without() -> None:
+    """No field of it can be a step less without being slower, in the whole space."""
+    judge = judge_of("lenet")
+    local.search(judge, 400)
+    (best,) = judge.top(1)
+    for field in FIELDS:
+        smaller = judge.space.moved(best.design, field, -1)
+        if smaller is not None and judge.allows(smaller):
+            assert judge.score(smaller).value < best.value

@@ -115,3 +115,14 @@ def test_every_format_has_designs_of_places(form: str, capsys: pytest.CaptureFix
     assert main(["design", "vgg11", *words, "--format", form]) == 0
     found = capsys.readouterr().out
     assert "0:" in found or '"designs"' in found
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (1.5, "Winner over the base design: +50%."),
+        (0.05, "No design that was tried beats the base design: the best is -95%."),
+    ],
+)
+def test_a_best_that_loses_is_no_winner(value: float, said: str) -> None:
+    assert said in [part for part in tables(data(ran(4, value=value))) if isinstance(part, str)]
