@@ -130,6 +130,9 @@ class ExchangeTimes:
         stride, parted = int(rows[0, 1]) - first, self.nodes.parted(first, rows.size)
         key = what, count, members, stride, float(f"{size:.3g}"), parted
         if key not in self._known:
+            if any(parted):  # with others in the same nodes, which exchange as well
+                starts = range(-first, self._array.group.size - first - rows.size + 1, rows.size)
+                rows = np.concatenate([rows + start for start in starts])
             groups = members_of(self._wires, Lattice.of(rows) or Rows(rows))
             found = offer(self._wires, what, groups, size, self._execution.algorithm)
             late = late_s(groups, what, found.jobs())
