@@ -10,7 +10,7 @@ from experiments.output import UsageError
 from experiments.pictures.figures import CHARACTER, DPI, corner_legend, new_figure, shortened
 from experiments.pictures.lanes import Chart, Slice
 from experiments.pictures.palette import IDLE, OTHER, PHASES
-from experiments.terms import operation_name
+from experiments.terms import collective, operation_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,6 +91,10 @@ LINE = 0.17
 """Inches of one more line of a title or of the legend."""
 NAME_SIZE = 7.0
 LONGEST_LABEL = 56
+
+
+Used = dict[tuple[str, str], set[str]]
+"""Phases and kinds of operations that are drawn, and which collectives they are."""
 
 
 class Style(NamedTuple):
@@ -228,21 +232,21 @@ def _lane(axes: Axes, y: int, row: Sequence[Bar], width: float, scale: float) ->
         )
 
 
-def _looks(charts: Sequence[Chart]) -> tuple[set[tuple[str, str]], list[str], list[str]]:
+def _looks(charts: Sequence[Chart]) -> tuple[Used, list[str], list[str]]:
     """What is drawn: its pairs of phase and kind, the phases and the kinds."""
     lanes = [lane for chart in charts for lane in chart.lanes]
-    done = {one.operation for lane in lanes for one in lane.slices}
-    used = {(operation.phase, operation.kind) for operation in done}
+    used: Used = {}
+    for operation in {one.operation for lane in lanes for one in lane.slices}:
+        named = used.setdefault((str(operation.phase), str(operation.kind)), set())
+        named.update(filter(None, [collective(operation)]))
     phases = [phase for phase in PHASES if any(p == phase for p, _ in used)]
     phases += sorted({phase for phase, _ in used} - set(PHASES))
     kinds = [kind for kind in SHADE_OF if any(k == kind for _, k in used)]
     kinds += sorted({kind for _, kind in used} - set(SHADE_OF))
-    return {(str(phase), str(kind)) for phase, kind in used}, phases, kinds
+    return used, phases, kinds
 
 
-def _legend(
-    figure: Figure, used: set[tuple[str, str]], phases: Sequence[str], kinds: Sequence[str]
-) -> None:
+def _legend(figure: Figure, used: Used, phases: Sequence[str], kinds: Sequence[str]) -> None:
     """A column for each phase under its name."""
     from matplotlib.patches import Patch
 
@@ -251,9 +255,10 @@ def _legend(
         whose = operation_name(phase, "compute").partition(", ")[2]
         handles.append(Patch(visible=False, label=whose))
         for kind in kinds:
-            look, there = style(phase, kind), (phase, kind) in used
+            look, there = style(phase, kind), (phase, kind)
             patch = Patch(facecolor=look.face, edgecolor=look.edge, hatch=look.hatch)
-            what = operation_name(phase, kind).partition(", ")[0].partition(" of ")[0]
-            patch.set(visible=there, label=what if there else " ")
+            name = operation_name(phase, kind, used.get(there, ()))
+            what = name.partition(", ")[0].partition(" of ")[0]
+            patch.set(visible=there in used, label=what if there in used else " ")
             handles.append(patch)
     corner_legend(figure, handles, (1 - RIGHT / WIDTH, 0), max(1, len(phases)), borderaxespad=0.2)

@@ -204,3 +204,16 @@ def test_users_errors(
     assert words in err
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_legend_names_the_collective_that_ran(tmp_path: Path) -> None:
+    words = ["timeline", "gpt2:layers=2:seq=64", "--array", "dgx-a100", "--parallel", "dp=8"]
+    for zero, wanted, other in (
+        ("1", "reduce-scatter", "<!-- all-reduce -->"),
+        ("0", "all-reduce", "<!-- reduce-scatter -->"),
+    ):
+        path = tmp_path / f"zero{zero}.svg"
+        assert main([*words, "--batch", "16", "--zero", zero, "--output", str(path)]) == 0
+        text = path.read_text()
+        assert f"<!-- {wanted} -->" in text
+        assert other not in text

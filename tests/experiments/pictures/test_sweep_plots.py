@@ -159,3 +159,22 @@ def test_more_than_two_varied_values_are_refused_before_any_run() -> None:
     check_drawable(replace(GRID, axes=(RATE, BATCH, parse_vary("objective=time"))))
     with pytest.raises(UsageError, match="one or two varied keys"):
         check_drawable(replace(GRID, axes=(RATE, BATCH, NAMES)))
+
+
+def test_steps_that_do_not_fit_are_hollow_or_hatched() -> None:
+    rows = table(GRID).assign(fits=[n % 4 != 3 for n in range(len(table(GRID)))])
+    figure = plot_sweep(GRID, rows, [])
+    assert "hollow: does not fit" in figure.get_suptitle()
+    first = shown(figure.axes)[0]
+    hollow = [line for line in first.lines if line.get_markerfacecolor() == "white"]
+    assert sum(len(along(line, "x")) for line in hollow) == sum(
+        not fits for fits, network in zip(rows["fits"], rows["network"], strict=True)
+        if network == "lenet"
+    )  # fmt: skip
+    two = Grid(NETWORKS[:1], ("owt",), "accpar-mixed", (RATE, BATCH))
+    over = table(two).assign(fits=[n > 2 for n in range(len(table(two)))])
+    figure = plot_sweep(two, over, [])
+    assert "hatched: does not fit" in figure.get_suptitle()
+    hatched = [patch for panel in figure.axes[:1] for patch in panel.patches if patch.get_hatch()]
+    assert len(hatched) == sum(~over["fits"])
+    assert "fit" not in plot_sweep(two, table(two), []).get_suptitle()
