@@ -172,19 +172,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
+    args = None
     try:
         args = parse(argv)
         args.typed = typed_again(sys.argv[1:] if argv is None else argv)
         code: int = args.run(args) or 0
         return code
     except KeyboardInterrupt:
-        return _interrupted()
+        return _interrupted(getattr(args, "store", None))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
         if came:  # Python makes a SyntaxError of an interruption while it compiles "\N{...}"
-            return _interrupted()
+            return _interrupted(getattr(args, "store", None))
         if not _users_fault(error):
             raise
         print(f"accelarray: error: {legible(with_near_option(str(error)))}", file=sys.stderr)
@@ -203,8 +204,11 @@ def typed_again(words: Sequence[str]) -> str:
     return shlex.join(kept)
 
 
-def _interrupted() -> int:
-    print("accelarray: interrupted", file=sys.stderr)
+def _interrupted(store: str | None) -> int:
+    kept = (
+        f"; what is finished is in {legible(store)}, and the same command goes on" if store else ""
+    )
+    print(f"accelarray: interrupted{kept}", file=sys.stderr)
     return 130
 
 

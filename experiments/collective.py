@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Unpack
 
 from experiments.face.asked import changed
@@ -62,6 +63,8 @@ def collective(
 
     Raises CollectiveError, SpecError or UsageError.
     """
+    if isinstance(bytes, bool) or not isinstance(bytes, str | Real):
+        raise UsageError(f"bytes {bytes!r}: a number, or a text with a unit, as '100 MB'")
     size_bytes = parse_bytes(bytes if isinstance(bytes, str) else f"{float(bytes)!r} B")
     if collective not in COLLECTIVES:
         raise UsageError(f"collective {collective!r}: one of {', '.join(COLLECTIVES)}")

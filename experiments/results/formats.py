@@ -162,3 +162,9 @@ def _shown(table: Table) -> dict[str, Any]:
             for line, row in zip(ruled, cells, strict=False)
         ],
     }
+
+
+def with_aliases(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """A copy with the field's term before each column of an old name (``aliased``)."""
+    columns = aliased({name: name for name in frame.columns})
+    return frame[list(columns.values())].set_axis(list(columns), axis="columns")

@@ -11,7 +11,7 @@ from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, table_of
 from experiments.pictures.plots import plot_levels, plot_speedups
 from experiments.results.error_band import ErrorBand, band_sentence, widest
-from experiments.results.formats import rows_of
+from experiments.results.formats import rows_of, with_aliases
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.case import Case
@@ -115,7 +115,7 @@ class ComparisonResult(Result):
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each network and planner: seconds, speedup, and what else applies."""
-        return self.comparison.to_frame()
+        return with_aliases(self.comparison.to_frame())
 
     def plot(self) -> Figure:
         """Bars for each network and the geometric mean, with the paper's where they apply."""

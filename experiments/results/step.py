@@ -282,13 +282,15 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = numbers.METRICS) -> 
         if fault := step.overflow:
             if wall_s < QUICK_S:
                 frees = freed(case, plan, timeline, lambda _: None)
-                step = replace(step, advice=tuple(best_of(frees)))
+                combined = [] if any(one.fits for one in frees) else [COMBINATIONS]
+                step = replace(step, advice=(*best_of(frees), *combined))
             told = [f"{fault}.", *step.advice] if step.advice else [fault]
             tell(f"{' '.join(told)} {REMEDY}")
         found.append(step)
     return found
 
 
+COMBINATIONS = "No single change lets it fit; accelarray fit tries several together."
 QUICK_S = 5.0
 """Of steps that take longer to simulate, no others are simulated for advice."""
 
@@ -338,7 +340,8 @@ def _rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if result["predicted_s"] is not None:
         yield "planner's prediction", duration(result["predicted_s"])
     for key in ("computing", "communicating", "waiting"):
-        yield SHARES[key], f"{result[key]:.2%} of the step"
+        among = _among(result) if key == "waiting" else ""
+        yield SHARES[key], f"{result[key]:.2%} of the step{among}"
     yield from numbers.axis_rows(result)
     if result["fits"] is not None:
         yield "idle", f"{result['idle_cores']:,} of {result['cores']:,} cores"
@@ -348,6 +351,13 @@ def _rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if (traffic := result.get("traffic_bytes")) is not None:
         yield "traffic", f"{traffic / 1e9:.6g} GB"
     yield from run_rows(result)
+
+
+def _among(result: dict[str, Any]) -> str:
+    """What waiting has in it beside links: the bubble, and cores with nothing to do."""
+    found = ["the bubble"] if result.get("pipeline", {}).get("bubble") else []
+    found += ["idle cores"] if result["idle_cores"] else []
+    return f", {' and '.join(found)} among it" if found else ""
 
 
 def _operations(result: dict[str, Any]) -> Table:

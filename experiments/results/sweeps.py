@@ -16,7 +16,7 @@ from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, table
 from experiments.pictures.plots import check_drawable, plot_sweep
 from experiments.results.error_band import ErrorBand, band_sentence, widest
-from experiments.results.formats import rows_of
+from experiments.results.formats import rows_of, with_aliases
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.fits.estimated import run_estimated, told
@@ -86,7 +86,7 @@ class SweepResult(Result):
 
         A varied quantity is a column of numbers named with its unit.
         """
-        return self.table.copy()
+        return with_aliases(self.table)
 
     def plot(self) -> Figure:
         """Curves over one varied key, a heat map of two; raises UsageError for more."""
@@ -142,6 +142,8 @@ def _values(key: str, values: str | Iterable[object]) -> str:
     """Values as ``--vary`` has them; text is that already."""
     if isinstance(values, str):
         return values
+    if not isinstance(values, Iterable):
+        raise UsageError(f"vary {key!r}: {values!r} is one value; give several, as [{values!r}]")
     texts = [_text(key, value) for value in values]
     if key in OF_COMMAS:
         return ";".join([*texts, ""])
