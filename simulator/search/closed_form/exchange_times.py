@@ -23,8 +23,10 @@ class Nodes:
     """Where an array's nodes, and what they are joined to, end."""
 
     def __init__(self, array: Array) -> None:
-        self._sizes = [1]
-        for tier in with_members(array.topology.levels, array.group.size)[:-1]:
+        boards = array.topology.joins == "boards"
+        count = sum(many * (1 if boards else of.chips) for of, many in array.group.kinds)
+        self._sizes = [max(array.group.size // count, 1)]
+        for tier in with_members(array.topology.levels, count)[:-1]:
             self._sizes.append(self._sizes[-1] * tier.members)
 
     def parted(self, first: int, count: int) -> tuple[int, ...]:
