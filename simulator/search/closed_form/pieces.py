@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from hardware import Array
 from planners import Axes, planned_by_axes
 from planners.axes.node_types import experts
@@ -63,6 +65,57 @@ class Piece(NamedTuple):
     def seconds(self) -> float:
         """Of a micro-batch."""
         return self.forward_s + self.backward_s
+
+
+UPDATE, LAUNCH, STATE, WEIGHTS, KEPT, SUMS, PASSING = map(
+    Piece._fields.index, ("update_s", "launch_s", "state", "weights", "kept", "sums", "passing")
+)
+"""Columns of a table: seconds in front of ``STATE``, then bytes."""
+TIED = [STATE, Piece._fields.index("gradients"), WEIGHTS, SUMS]
+
+
+class Tied(NamedTuple):
+    """A piece whose weights another one uses too: the share of its weights that does so."""
+
+    owner: int
+    user: int
+    share: float
+
+
+class Table:
+    """Pieces of a split as matrices, by piece and field."""
+
+    def __init__(self, alone: Sequence[Piece], added: Sequence[Piece], tied: Tied | None) -> None:
+        self.alone, self.added, self._tied = np.array(alone), np.array(added), tied
+        self._known: dict[tuple[int, int, int], Piece] = {}
+        self.seconds = float(self.added[:, :2].sum())
+        """Of a micro-batch through all pieces."""
+
+    def stage(self, first: int, end: int, again: tuple[int, int, Table] | None = None) -> Piece:
+        """A stage: times with what is exchanged at its entry, memory as it is by itself.
+
+        Some pieces may compute forward ``again``: from a number to another, as in a table.
+        """
+        key = first, end, again[1] if again else 0
+        if key not in self._known:
+            added, alone = self.added[first:end].copy(), self.alone[first]
+            if again is not None:
+                begin, middle, table = again
+                added[begin - first : middle - first] = table.added[begin:middle]
+                alone = table.alone[first] if begin == first < middle else alone
+            times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
+            if self._tied and first <= self._tied.owner and self._tied.user < end:
+                of = self._tied.share * self.alone[self._tied.owner]
+                times[UPDATE] -= of[UPDATE] - of[LAUNCH]
+                held[TIED] -= of[TIED]
+            passing = np.append(alone[PASSING], added[1:, PASSING])
+            # backward, what the pieces behind one have kept is free again
+            passing -= np.append(np.cumsum(added[:0:-1, KEPT])[::-1], 0.0)
+            made = np.cumsum(np.append(alone[SUMS], added[1:, SUMS])[::-1])[::-1]
+            most = float(passing.max()), float((passing + made).max())
+            found = [*times[:STATE].tolist(), *held[STATE:PASSING].tolist(), *most]
+            self._known[key] = Piece(*found)
+        return self._known[key]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ from simulator import Execution, deployed
 from simulator.engine.replay import run
 from simulator.lowering.models import rules_of
 from simulator.lowering.step.training_step import training_step
-from simulator.search.closed_form.first_pass import Table
-from simulator.search.closed_form.pieces import Pieces
+from simulator.search.closed_form.pieces import Pieces, Table
 from workloads import load_network
 
 
