@@ -60,6 +60,10 @@ ZERO = {"replicated": "0", "sharded": "1", "gradients": "2", "weights": "3"}
 """Updates as stages of ZeRO, which tables have."""
 
 
+FAR = 0.05
+"""A first pass that is so far off in the median may have left out the fastest plan."""
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class FitResult(Result):
     """The fastest combinations of axes that fit in memory, in order, and why others do not."""
@@ -179,9 +183,10 @@ class FitResult(Result):
         if len(first.array.group.arithmetic.moment_bytes) == 1 and first.network.sizes is not None:
             yield SGD
         if off := differences(self.fits):
+            more = " A larger --best simulates more of them." if off["median"] > FAR else ""
             yield (
                 f"First pass and engine differ by {off['median']:.1%} in the median, "
-                f"{off['largest']:.1%} at most."
+                f"{off['largest']:.1%} at most.{more}"
             )
 
     def _more_devices(self) -> int:

@@ -70,7 +70,8 @@ def _quantity(unit: str, *, zero: bool = False) -> Callable[[str, Any], float]:
         try:
             value = parse_quantity(given, unit, LONGEST_S if unit == "s" else None)
         except ValueError as error:
-            raise UsageError(f"{flag} {given}: {error}") from None
+            said = str(error).replace('"1.5 us"', '"20 min" or "50000h"')  # as long as these are
+            raise UsageError(f"{flag} {given}: {said}") from None
         if not (value or zero):
             raise UsageError(f"{flag} {given}: must be above 0")
         return value
