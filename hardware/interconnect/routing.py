@@ -164,7 +164,7 @@ class Wires:
         latency_s = np.full(chips, links.latency_s if links else 0.0)
         group, name = Group(((device, chips),)), f"{self._kind_name(kind)}chip"
         network = 0.0, 0.0
-        if any(not level.bytes_per_s for level in topology.levels):  # else nobody reads the port
+        if any(not tier.bytes_per_s for tier in topology.levels[1:]):  # else nobody reads the port
             network = device.network_bytes_per_s, device.network_latency_s
         return Nodes(group, ports, latency_s, name, network)
 

@@ -179,3 +179,19 @@ def test_what_counts_in_place_of_a_port_is_named(capsys: pytest.CaptureFixture[s
             f"does not read {key}, which was changed; what counts here is "
             "topology.levels.0.bandwidth and topology.levels.1.bandwidth."
         ) in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("second", ["a100-40", "l40s"])
+def test_ports_of_devices_are_not_read_where_the_outer_tier_has_its_own(
+    second: str, tmp_path: Path
+) -> None:
+    levels = 'kind = "switch"\nmembers = 4\n[[topology.levels]]\nkind = "switch"\n'
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'kind = "array"\nexecution = "deployed"\n[topology]\njoins = "chips"\n'
+        f'[[topology.levels]]\n{levels}bandwidth = "100 Gbit/s"\n'
+        f'[[devices]]\ndevice = "a100-40"\ncount = 4\n[[devices]]\ndevice = "{second}"\ncount = 4\n'
+    )
+    array = load_array(str(path), ["devices.0.network.bandwidth=1 Gbit/s"])
+    (said,) = changed(array, DEPLOYED)
+    assert "does not read devices.0.network.bandwidth" in said
