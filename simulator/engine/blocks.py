@@ -18,7 +18,7 @@ order, and would have been given no earlier: the worker waits for each of its co
     (c, d, e): from the end of x on
 
 An exchange may be within a block, too, where the worker comes to it alone (it stands for its
-whole group), on links that no other worker's exchanges cross (``OwnLinks``), and the next line
+whole group), on links that no exchange without it crosses (``OwnLinks``), and the next line
 is a computation that needs it. It begins when the line before ends, as the worker comes to it
 then; nobody slows it; and the next line begins when it ends. So it is one more line in the
 chain. The worker itself could be in the way with what it gave before: such a block is not taken
@@ -42,7 +42,7 @@ from simulator.engine.operations import SEND, Operation, Program, Task
 
 ACCELERATION = "blocks"
 NOBODY, SEVERAL = -1, -2
-"""Who owns a link that none crosses, or more than one worker."""
+"""Who owns a link that none crosses, or that no worker has part in all of."""
 NO_LINK = -1
 
 
@@ -88,23 +88,29 @@ def blocks_of(
 
 
 class OwnLinks:
-    """Of each link, which worker's exchanges alone cross it.
+    """Of each link, which worker takes part in all exchanges that cross it.
 
-    All there is to exchange has to be in the workers' templates.
+    None goes on before that worker has come to it. All there is to exchange has to be in the
+    workers' templates.
     """
 
     def __init__(self, program: Program, links: Links) -> None:
         self._program, self._links = program, links
         self._owner = np.full(len(links.bandwidth), NOBODY)
+        givers: dict[tuple[Operation, int], set[int]] = {}
         for number, worker in enumerate(program.workers):
             sent = worker.rank_program.routes.values() if worker.rank_program else ()
-            given = [task.operation for task in worker.template]
-            given += [way.operation for ways in sent for way in ways]
-            loads = {links.carry(job).load for one in given for job in one.jobs}
-            for load in loads:
+            given = [(task.operation, task.parties) for task in worker.template if task.parties]
+            given += [(way.operation, 1) for ways in sent for way in ways]
+            for one in given:
+                givers.setdefault(one, set()).add(number)
+        for (operation, parties), several in sorted(givers.items(), key=lambda item: len(item[1])):
+            together = [*several] if len(several) == parties else []  # else in meetings apart
+            first = together[0] if parties == 1 and together else SEVERAL
+            for load in {links.carry(job).load for job in operation.jobs}:
                 owner = self._owner[load.links]
-                mine = (owner == NOBODY) | (owner == number)
-                self._owner[load.links] = np.where(mine, number, SEVERAL)
+                owner = np.where(owner == NOBODY, first, owner)
+                self._owner[load.links] = np.where(np.isin(owner, together), owner, SEVERAL)
         self._crosses: dict[tuple[int, Operation], bool] = {}
 
     def lines(self, worker: int) -> frozenset[int]:

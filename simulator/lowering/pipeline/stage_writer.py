@@ -193,12 +193,17 @@ class StageWriter(Writer):
         return [port.name for port in found if item.node in port.nodes]
 
     def _sum(self) -> None:
-        """Sums with other replicas, then with other stages, each behind the one before it."""
+        """Sums with other replicas, then with other stages, each behind the one before it.
+
+        Who waits for what it exchanges sums with other stages when all passes are over: a place
+        may have others to do, which those wait for.
+        """
         if self._summed:
             return
         self._summed = True
-        self._turn_to(Part.SUMS)
-        for some in (self.sums, self.copies):
+        behind = Part.SUMS if self.rules.execution.overlap else Part.UPDATE
+        for some, part in ((self.sums, Part.SUMS), (self.copies, behind)):
+            self._turn_to(part)
             for one in some:
                 keys: list[Key] = [("gradient", v) for v in one.nodes]
                 keys.append(STREAM)

@@ -380,18 +380,22 @@ def test_sums_of_one_stage_go_behind_those_of_another() -> None:
     assert ends["g1"] == ends["g0"] + 3
 
 
-def test_links_of_ones_own() -> None:
-    """Of two workers' exchanges: a link that both cross is nobody's own, nor one of a send."""
+@pytest.mark.parametrize(
+    ("parties", "lines", "crossed"), [(1, {0}, [True, True, False]), (2, {0, 1}, [True] * 3)]
+)
+def test_links_of_ones_own(parties: int, lines: set[int], crossed: list[bool]) -> None:
+    """A link that exchanges of two cross is nobody's own, but where one takes part in both."""
     shared = carried("s", job(2, 1.0))
     mine = carried("m", job(0, 1.0)), carried("n", job(0, 1.0), job(2, 1.0))
     send = Operation(SEND, Phase.FORWARD, "p", 0, jobs=(job(1, 1.0),))
-    first = Worker(CORE, (Task(mine[0], (), 1), Task(mine[1], (), 1), Task(shared, (), 1)), (0,))
-    second = Worker(CORE, (Task(carried("o", job(1, 1.0)), (), 1), Task(shared, (), 1)), (0,))
+    both = Task(shared, (), parties)
+    first = Worker(CORE, (Task(mine[0], (), 1), Task(mine[1], (), 1), both), (0,))
+    second = Worker(CORE, (Task(carried("o", job(1, 1.0)), (), 1), both), (0,))
     third = Worker(CORE, (Task(send, (), 1),), (0,))
     program = Program((first, second, third), (Communicator(0),), links=LINKS)
     own = OwnLinks(program, LINKS)
-    assert [own.lines(worker) for worker in range(3)] == [{0}, set(), set()]
-    assert [own.crosses(0, one) for one in (*mine, shared)] == [True, True, False]
+    assert [own.lines(worker) for worker in range(3)] == [lines, set(), set()]
+    assert [own.crosses(0, one) for one in (*mine, shared)] == crossed
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), min_size=1, max_size=6))

@@ -237,3 +237,17 @@ def test_a_vocabulary_that_devices_cannot_halve_is_followed_device_by_device(axe
     assert found.totals() == unfolded.totals()
     assert len(found) > len(simulated(102)) < len(simulated(102, folded=False))
     assert found.makespan_ps == pytest.approx(simulated(102).makespan_ps, rel=0.01)
+
+
+@pytest.mark.parametrize("vp", [1, 2, 3])
+def test_a_tied_weight_is_summed_when_all_passes_are_over(vp: int) -> None:
+    """Without overlap a place with several stages must not wait for it between two of them."""
+    network = load_network("gpt2:layers=12:seq=32")
+    array = load_array("h100-cluster", ["nodes=1", "devices.0.count=4"])
+    axes, staging = Axes(dp=2, pp=2, vp=vp), Staging(micro_batch=1)
+    took = []
+    for overlap in (False, True):
+        how = replace(DEPLOYED, overlap=overlap)
+        plan = planned_by_axes(network, how.planned(array), 8, axes, staging)
+        took.append(simulate(network, plan, array, how).iteration_s)
+    assert took[1] <= took[0] <= 1.5 * took[1]
