@@ -6,7 +6,7 @@ is gained. Then the tree: a design's children have matrix or vector units of ano
 shape with as many multipliers, or more of what delays it in exchange for something
 else. The best child is grown and expanded next; what is much worse than the best is
 pruned, and the search ends when some expansions in a row have found nothing better. What the
-best can do without is taken from it in the end.
+best can do without is taken from it in the end, where the budget allows.
 """
 
 from __future__ import annotations

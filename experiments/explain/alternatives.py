@@ -305,12 +305,12 @@ def _sentences(
     per = slowest.busy / PICOSECONDS
     yield (
         f"Stage {number} ({layers}{on}) is the slowest: it is busy for "
-        f"{duration(per)} of {duration(timeline.makespan_s)}. "
+        f"{duration(per)} of {duration(slowest.run_ps / PICOSECONDS)}. "
         f"The bubble is {bubble(uses):.1%} of its work."
     )
     receiving = max(uses, key=lambda use: use.receiving)
     if receiving.receiving:
-        share = receiving.receiving / timeline.makespan_ps
+        share = receiving.receiving / receiving.run_ps
         stages = " and ".join(map(str, receiving.stages))
         yield f"Stage {stages} is waiting for what it receives for {share:.2%} of the run."
     else:

@@ -11,11 +11,11 @@ from typing import Any
 
 from experiments.face import forms, inputs
 from experiments.notices import tell
-from experiments.output import hearing
+from experiments.output import UsageError, hearing
 from experiments.studies import options as vary
 from experiments.studies.case import Case, Planned
 from experiments.studies.comparison import Conditions as Common
-from experiments.studies.options import check_axes, check_planned
+from experiments.studies.options import STAGE_OPTIONS, STAGES, check_axes
 from experiments.studies.running.estimate import check_memory, limit_of
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
@@ -65,6 +65,18 @@ def transforms_of(options: forms.NetworkOptions) -> list[str]:
     return [*texts, *([f"attention={form}"] if form else [])]
 
 
+def check_planned(planners: Sequence[object], given: Mapping[str, str]) -> None:
+    """Raise UsageError where all have made their plans, for what these decide: stages, passes."""
+    if not planners or not all(isinstance(planner, Planned) for planner in planners):
+        return
+    for name, text in given.items():
+        if name in STAGE_OPTIONS and (name != "recompute" or text.startswith(STAGES)):
+            raise UsageError(
+                f"{name.replace('_', '-')} is a part of the plan already: leave it out, or plan "
+                "anew with it"
+            )
+
+
 def conditions(
     planners: Sequence[str | Planner],
     array: object,
@@ -90,9 +102,8 @@ def conditions(
     if made and made.array and made.array.partition(",")[0] != resolved.base:
         tell(f"the plan was made for {made.array}, and is run on {resolved.name}")
     model = inputs.execution_of(execution, options, resolved)
-    said = {name: str(value) for name, value in options.items() if value is not None}
-    if planners and all(isinstance(planner, Planned) for planner in planners):
-        check_planned(said)
+    said = {name: str(value) for name, value in options.items() if value not in (None, False)}
+    check_planned(planners, said)
     check_axes(planners, said)
     as_usual = execution is None and model == usual(resolved)
     common = Common(objective=aim, communication=table, execution=model, folded=folded)

@@ -174,10 +174,12 @@ class FitResult(Result):
             yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         if not self.fits:
             each = ", ".join(f"{one.capacity_bytes / 2**30:.3g} GiB" for one in self.asked)
+            times = self._too_few()
+            what = f"{times} times as many devices (--set nodes, or devices.0.count)"
+            what = what if times > 1 else "smaller micro-batches, more computed again, more devices"
             yield (
-                f"None fits in {each} of a device{limited}: take {self._more_devices()} times as "
-                "many devices (--set nodes, or devices.0.count), or larger ones, or formats and an "
-                "optimizer that hold less."
+                f"None fits in {each} of a device{limited}: take {what}, or larger ones, or "
+                "formats and an optimizer that hold less."
             )
         first = self.asked[0]
         if len(first.array.group.arithmetic.moment_bytes) == 1 and first.network.sizes is not None:
@@ -189,13 +191,16 @@ class FitResult(Result):
                 f"{off['largest']:.1%} at most.{more}"
             )
 
-    def _more_devices(self) -> int:
-        """By how many times there are too few, by what they hold at least: a power of two."""
+    def _too_few(self) -> int:
+        """By how many times there are too few devices, by what they hold at least.
+
+        A power of two; 1 where weights, gradients and optimizer would fit.
+        """
         least = min(
             (of.state_bytes(one) / of.capacity_bytes for of in self.asked for one in of.choices()),
             default=1.0,
         )
-        return max(2, 1 << math.ceil(math.log2(least)))
+        return 1 << max(math.ceil(math.log2(least)), 0)
 
     def _shown(self) -> list[dict[str, Any]]:
         """The best rows; of several sizes of the array, as many of each."""

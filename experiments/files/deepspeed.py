@@ -39,7 +39,7 @@ def read(one: Fields) -> Job:
     if batch:
         options["batch"] = batch
     else:
-        each = f", {micro * steps} samples for each of dp" if micro and steps else ""
+        each = f", {micro * steps} x dp" if micro and steps else ""
         one.notes.append(f"train_batch_size is missing: say batch{each}")
     options |= {"micro_batch": micro} if micro else {}
     narrow = "bf16" if one.flag("bf16.enabled", "bfloat16.enabled") else ""

@@ -112,9 +112,10 @@ def job_of(case: Case, plan: Plan) -> Job:
         if many := len(sharded(plan.updates)):
             notes.append(f"updates of {many} layers are shared out: zero = 1 does so for all")
     if not micro or case.batch % (axes.dp * micro):
+        each = axes.dp * micro if micro and not case.batch % axes.dp else axes.dp
         raise UsageError(
             f"--export: frameworks give each of dp={axes.dp} replicas as many samples, and a batch "
-            f"of {case.batch} is no multiple of {axes.dp * max(micro, 1)}; take one that is"
+            f"of {case.batch} is no multiple of {each}; take one that is"
         )
     options: dict[str, Any] = {
         "batch": case.batch,
@@ -191,11 +192,13 @@ def _layers(network: Network, plan: Plan) -> list[int]:
     graph = partition_graph(network)
     blocks = blocks_of(graph)
     firsts = [*(stage.first for stage in plan.pipeline.stages), len(graph)]
-    if inside := begun_inside_blocks(graph, firsts[:-1]):
+    inside = begun_inside_blocks(graph, firsts[:-1])
+    if inside and isinstance(network.sizes, Transformer):
+        fewer = len(firsts) - 1 > len(blocks.firsts)
+        remedy = f"take pp of {len(blocks.firsts)} or fewer" if fewer else "take other cuts"
         raise UsageError(
             "--export: frameworks have stages of whole blocks; stage "
-            f"{inside[0]} begins with {graph[firsts[inside[0]]].name}: take pp of "
-            f"{len(blocks.firsts)} or fewer"
+            f"{inside[0]} begins with {graph[firsts[inside[0]]].name}: {remedy}"
         )
     counts = [
         sum(first <= block < end for block in blocks.firsts) for first, end in pairwise(firsts)

@@ -181,7 +181,7 @@ def _read(name: str) -> tuple[str, Job]:
         one.notes.append(f"{keys}: not read; --overlap, --bucket or --stack say it")
         one.left = {key: value for key, value in one.left.items() if key not in idle}
     if stack := STACKS.get(kind):
-        one.notes.append(f"the array's software is simulated; --stack {stack} is as measured of it")
+        one.notes.append(f"simulated with the array's software, not its own: --stack {stack}")
     return kind, replace(job, notes=(*one.notes, *one.unknown(without_effect)))
 
 

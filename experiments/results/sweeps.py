@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
-from experiments.face.asked import Study, running
+from experiments.face.asked import Study, check_planned, running
 from experiments.face.forms import Vary
 from experiments.face.inputs import option_text
 from experiments.notices import REMEDY, tell
@@ -100,6 +100,7 @@ def grid_of(study: Study, varied: Vary) -> Grid:
     keys, planners = [axis.key for axis in axes], study.planners
     if "parallel" in keys and set(planners) == set(PLANNERS):  # "all"
         planners = (*planners, AXES)
+    check_planned(planners, {axis.key: axis.values[0].text for axis in axes})
     check_axes(planners, keys)
     return Grid(
         study.networks,

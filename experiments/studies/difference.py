@@ -82,14 +82,15 @@ def core_ps(timeline: Timeline) -> Iterator[tuple[Operation, int]]:
     Its time on cores that compute it, and, of an exchange, the time in which
     cores that take part computed nothing and waited while it, or another, was
     under way. What is left of the step is waiting. Of a run of several batches
-    it is what one takes on average.
+    it is what one takes in the long run.
     """
+    whole, step_ps = timeline.long_run_ps or 1, timeline.iteration_ps
     for step in core_steps(timeline):
         for operation, ps in step.computed:
-            yield operation, ps * step.cores // timeline.batches
+            yield operation, ps * step.cores * step_ps // whole
         for wait in step.waits:
             if wait.exchange is not None and wait.exposed:
-                yield wait.exchange, wait.exposed * step.cores // timeline.batches
+                yield wait.exchange, wait.exposed * step.cores * step_ps // whole
 
 
 def core_ps_by_phase(timeline: Timeline) -> dict[tuple[str, str], int]:

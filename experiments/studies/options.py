@@ -120,15 +120,6 @@ def check_axes(planners: Iterable[str | Planner], given: Iterable[str]) -> None:
         )
 
 
-def check_planned(given: Mapping[str, str]) -> None:
-    """Raise UsageError for what a plan that is made already has decided: its stages, its passes."""
-    for name, text in given.items():
-        if name in STAGE_OPTIONS and (name != "recompute" or text.startswith(STAGES)):
-            raise UsageError(
-                f"{_flag(name)} is a part of the plan already: leave it out, or plan anew with it"
-            )
-
-
 def _whole_stages(text: str) -> str:
     """Stages that compute forward again as a whole: all, or numbers of stages."""
     value = text.removeprefix(STAGES)

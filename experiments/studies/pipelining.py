@@ -35,8 +35,9 @@ def cut_blocks(network: Network, plan: Plan) -> list[str]:
 
 def of_no_stages(execution: Execution, plan: Plan) -> list[str]:
     """A sentence where options of pipelines are given, and the plan has no stages."""
-    staging = execution.staging
-    if plan.pipeline is not None or staging is None:
+    staging, pipeline = execution.staging, plan.pipeline
+    several = pipeline and (len(pipeline.stages) > 1 or pipeline.micro_batches > 1)
+    if several or staging is None:
         return []
     given = {
         f"schedule {staging.schedule}": staging.schedule,

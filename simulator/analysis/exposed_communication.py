@@ -28,5 +28,6 @@ def shares(timeline: Timeline) -> Shares:
         return Shares(0.0, 0.0, 0.0)
     steps = list(core_steps(timeline))
     computing = sum(step.computing * step.cores for step in steps)
-    exposed = min(sum(step.exposed * step.cores for step in steps), whole - computing)
+    exposed = sum(step.exposed * step.cores for step in steps)
+    exposed = max(min(exposed, whole - computing), 0)
     return Shares(computing / whole, exposed / whole, (whole - computing - exposed) / whole)

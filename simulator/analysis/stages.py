@@ -38,6 +38,8 @@ _SHOWN = (Part.FORWARD, Part.BACKWARD, Part.WEIGHTS, Part.UPDATE)
 class StageUse:
     """One replica of a place over a run, by its busiest worker; times in picoseconds.
 
+    ``run_ps`` is without filling and draining where a rhythm was seen (``long_run_ps``).
+
     ``computing`` is what its cores compute, ``exposed`` when they do not while an
     exchange inside the stage, or among replicas, goes on, ``receiving`` while what they wait
     for is sent, ``waiting`` is the rest of ``run_ps``. At most so many micro-batches are

@@ -130,8 +130,8 @@ class Timeline:
 
     @property
     def long_run_ps(self) -> int:
-        """Time of all batches that were run, if none had to fill and drain the pipeline."""
-        return self.iteration_ps * self.batches
+        """Time of all batches without filling and draining; as run where no rhythm was seen."""
+        return self.makespan_ps if self.period is None else self.iteration_ps * self.batches
 
     @property
     def iteration_s(self) -> float:

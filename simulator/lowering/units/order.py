@@ -99,8 +99,7 @@ class _Tasks:
         self._exchange_s = exchange_s
         self.tasks: list[UnitTask] = []
         self.numbers: list[list[int]] = [[] for _ in programs]
-        self._behind: set[int] = set()
-        """Tasks that come behind exchanges, and these."""
+        self._exchanges: set[int] = set()
         self._exchanged: dict[int, int] = {}
         self._updated: dict[int, int] = {}
         """Of programs the last exchange, and the last update behind one."""
@@ -114,12 +113,11 @@ class _Tasks:
         if task.parties:
             needs |= {self._exchanged[s] for s, _ in members if s in self._exchanged}
             self._exchanged |= dict.fromkeys((s for s, _ in members), number)
+            self._exchanges.add(number)
             duration_ps = max(duration_ps, round(self._exchange_s(operation) * PICOSECONDS))
-        elif operation.phase is Phase.UPDATE and needs & self._behind:
+        elif operation.phase is Phase.UPDATE and needs & self._exchanges:
             needs |= {self._updated[s]} if s in self._updated else {*numbers[s]}
             self._updated[s] = number
-        if task.parties or needs & self._behind:
-            self._behind.add(number)
         goes_on = task.parties or task.receives
         unit = NOWHERE if goes_on else self._units[s] + operation.unit
         choice = [

@@ -30,12 +30,16 @@ class Nodes:
             self._sizes.append(self._sizes[-1] * tier.members)
 
     def parted(self, first: int, count: int) -> tuple[int, ...]:
-        """How many of ``count`` devices are in front of the first end within (0: none is).
+        """Of ``count`` devices, how many are in front of the first whole node, and behind the last.
 
-        Of nodes of four, devices 3, 4 and 5 are parted as (0, 1), and 0, 1 and 2 as (0, 0).
+        Of nodes of four, devices 3, 4 and 5 are parted as (1, 2), and 0 to 5 as (0, 2). Those
+        within one node are not: (0, 0).
         """
-        ends = (-first % size for size in self._sizes)
-        return tuple(end if end < count else 0 for end in ends)
+        found = list[int]()
+        for size in self._sizes:
+            within = first // size == (first + count - 1) // size
+            found += [0, 0] if within else [-first % size, (first + count) % size]
+        return tuple(found)
 
     def unlike(self, first: int, count: int, each: int) -> list[int]:
         """Of ``count`` devices in runs of ``each``, the first runs that are parted so."""
@@ -76,7 +80,7 @@ class ExchangeTimes:
     ) -> Bucketed:
         """Of so many bytes on a device of a ``place``: ``dense`` ones, and experts' (``routed``).
 
-        ``what`` is the collective. The ``ends`` are the network's first layer, which is the last
+        ``what`` is the collective. The ``ends`` are the network's first piece, which is the last
         to go, and its last one, where the place has them: they share no bucket if they fill one.
         Layers are of ``each`` bytes on average, and none is in two buckets. Of
         the ``whole`` all goes at once; without buckets each layer goes alone.
@@ -94,9 +98,9 @@ class ExchangeTimes:
             many = max(rest / full, ceil(min(rest / full, 4.0) - 1e-9))
             each_s = self._collective_s(what, rows, rest / many) if many else 0.0
             whole_s += each_s * many + sum(own_s)
-            bucket_s = max(bucket_s, each_s)
-            last_s = max(last_s, own_s[0] or each_s)
-        return Bucketed(whole_s, bucket_s or last_s, last_s)
+            bucket_s = max(bucket_s, each_s or max(own_s))
+            last_s = max(last_s, own_s[0] or each_s or own_s[1])
+        return Bucketed(whole_s, bucket_s, last_s)
 
     def bucket_bytes(self, members: int) -> float:
         """Of a bucket that so many devices exchange."""
@@ -130,7 +134,9 @@ class ExchangeTimes:
             return 0.0
         first = int(rows[0, 0])
         stride, parted = int(rows[0, 1]) - first, self.nodes.parted(first, rows.size)
-        key = what, count, members, stride, float(f"{size:.3g}"), parted
+        several = len(self._array.group.kinds) > 1
+        where = (*parted, first) if several else parted
+        key = what, count, members, stride, float(f"{size:.3g}"), where
         if key not in self._known:
             if any(parted):  # with others in the same nodes, which exchange as well
                 starts = range(-first, self._array.group.size - first - rows.size + 1, rows.size)

@@ -19,8 +19,8 @@ updated. Behind it, each stage sums the gradients that its last backward pass do
 updates its weights. Exchanges that are hidden make computing as much longer as ``contention`` of
 the device says.
 
-What is left out: links that several exchanges use at once, and the order of unlike stages at a
-place.
+What is left out: links that several exchanges use at once, but those of places that share nodes,
+and the order of unlike stages at a place.
 """
 
 from __future__ import annotations
@@ -362,8 +362,8 @@ class _Step:
     def _ends(self) -> tuple[float, float]:
         """Bytes of the weights of the first piece, and of the last one."""
         first, end = self._cuts[0], self._cuts[-1]
-        last = self._stage(end - 1, end, self._axes.pp - 1)
-        return self._stage(first, first + 1, 0).weights, last.weights
+        last = self._stage(end - 1, end, self._axes.pp - 1).weights if end - first > 1 else 0.0
+        return self._stage(first, first + 1, 0).weights, last
 
     @cached_property
     def _each(self) -> float:

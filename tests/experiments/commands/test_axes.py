@@ -100,3 +100,9 @@ def test_options_of_stages_that_are_not_there_are_named(capsys: pytest.CaptureFi
     assert said in alone["warnings"]
     staged = answer(capsys, *STEP, "--parallel", "pp=2", "--schedule", "zero-bubble")
     assert said not in staged["warnings"]
+
+
+def test_what_a_plan_has_decided_is_not_varied() -> None:
+    plan = accelarray.plan("gpt2:seq=16", array="tpu-v3-8", parallel="pp=2", batch=32)
+    with pytest.raises(UsageError, match="stages is a part of the plan already"):
+        accelarray.sweep({"stages": [1, 2]}, "gpt2:seq=16", planners=[plan], array="tpu-v3-8")

@@ -263,6 +263,12 @@ def test_stages_that_begin_inside_blocks_are_named_and_not_exported() -> None:
         parted.export("megatron")
 
 
+def test_stages_of_other_networks_are_exported_wherever_they_begin() -> None:
+    on: dict[str, Any] = {"array": "tpu-v3-8", "batch": 32, "micro_batch": 4}
+    found = accelarray.simulate("mobilenet-v2", **on, parallel="dp=4,pp=2")
+    assert "train_batch_size" in found.export("deepspeed")
+
+
 def test_other_planners_plans_by_samples_alone_are_exported(tmp_path: Path) -> None:
     """Stages of whole blocks too: they read back as axes, and the same step takes as long."""
     on: dict[str, Any] = {"array": "dgx-a100", "batch": 64, "optimizer": "adam"}

@@ -210,13 +210,13 @@ def read(folder: Path, name: str, text: str) -> Any:
         return accelarray.read(path)
 
 
-SOFTWARE = "the array's software is simulated; --stack {} is as measured of it"
+SOFTWARE = "simulated with the array's software, not its own: --stack {}"
 
 
 def test_samples_of_a_replica_are_said_where_the_batch_is_not(tmp_path: Path) -> None:
     text = '{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}'
     found = read(tmp_path, "no-batch.json", text).to_dict()
-    assert "train_batch_size is missing: say batch, 32 samples for each of dp" in found["notes"]
+    assert "train_batch_size is missing: say batch, 32 x dp" in found["notes"]
 
 
 def _notes(name: str) -> bool:

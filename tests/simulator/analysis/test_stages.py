@@ -98,3 +98,14 @@ def test_the_bubble_of_the_long_run_is_no_share_of_filling_and_draining() -> Non
         found.append(shares(timeline))
     assert found[0].computing == pytest.approx(1, rel=1e-3)
     assert found[0].computing == pytest.approx(found[1].computing, rel=1e-9)
+
+
+def test_shares_where_no_rhythm_is_seen_are_of_the_run() -> None:
+    """Three batches of 2bw are too few for one: no more than the whole is computed."""
+    _, timeline = step("2bw", batches=2)
+    assert timeline.period is None
+    found = shares(timeline)
+    assert min(found) >= 0
+    assert sum(found) == pytest.approx(1)
+    assert timeline.long_run_ps == timeline.makespan_ps
+    assert bubble(stage_uses(timeline)) > 0

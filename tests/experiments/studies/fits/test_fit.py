@@ -241,3 +241,9 @@ def test_it_says_where_nothing_fits_and_what_the_optimizer_keeps(
     said = capsys.readouterr().out
     assert "None fits in 75.2 GiB of a device: take 4 times as many devices (--set nodes" in said
     assert "SGD updates the weights, and keeps one moment" in said
+
+
+def test_it_says_so_where_activations_do_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["fit", "gpt2:layers=2", "--array", "dgx-h100", "--batch", "32768"]
+    assert main([*words, "--micro-batch", "4096", "--parallel", "dp=8"]) == 0
+    assert "take smaller micro-batches, more computed again" in capsys.readouterr().out

@@ -10,15 +10,18 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from experiments.studies.case import Case, step_of
+from experiments.studies.fits import estimated
 from experiments.studies.fits.choices import Choice, Choices
 from experiments.studies.fits.fit import run_choice
 from hardware import load_array
 from planners import Axes, PlanError
 from simulator import deployed
 from simulator.engine.operations import Sends
+from simulator.search.closed_form.exchange_times import ExchangeTimes
 from simulator.search.closed_form.first_pass import Estimate, FirstPass, Layout
 from simulator.search.closed_form.ranking import Ranking
-from workloads import load_network
+from workloads import Builder, load_network
 
 SMALL = (
     ("gpt2:layers=8", "h100-cluster", ("nodes=2",), 32),
@@ -210,3 +213,29 @@ def test_a_step_that_does_not_fit_has_no_time() -> None:
     peak = passing(of).estimate(layout).peak_bytes
     assert passing(of).estimate(layout, 0.99 * peak).seconds == float("inf")
     assert passing(of).estimate(layout, 1.01 * peak).seconds < 1
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_exchanges_of_unlike_places_take_their_own_time(first: int) -> None:
+    """Whichever is asked first: A100s have ports of half the speed of H100s."""
+    array = load_array("mixed-a100-h100")
+    of = ExchangeTimes(array, deployed(array))
+    axes = Axes(dp=16, pp=2)
+    took = {
+        place: of.bucketed("all-reduce", axes, place, 1e9, 0.0, whole=True).whole_s
+        for place in (first, 1 - first)
+    }
+    assert took[0] > 1.3 * took[1]
+
+
+def test_a_network_of_one_piece_sums_its_gradients_once() -> None:
+    builder = Builder("one", 2048, 2048)
+    builder.matmul("m", "input", "input", 2048)
+    builder.linear("a", 65536, after="m")
+    builder.linear("b", 65536, after="m")
+    builder.add("c", "a", "b")
+    array = load_array("dgx-h100", usual=True)
+    how = replace(deployed(array), overlap=False)
+    case = Case(builder.build(), "data_parallel", array, 8, execution=how)
+    simulated_s = step_of(case)[1].iteration_s
+    assert estimated.estimate(case).seconds == pytest.approx(simulated_s, rel=0.02)
