@@ -76,7 +76,7 @@ class Topology:
     ``kind`` is one of ``hardware.interconnect.topologies``. ``joins`` says
     whether nodes are boards (links have their network ports' bandwidth) or
     chips (inter-chip links; one such topology per kind of device, kinds joined
-    by the outermost tier where that is a switch, else through the boards' ports). ``shape``
+    by the outermost of several tiers if it is a switch, else through the boards' ports). ``shape``
     belongs to tori and meshes, ``factor`` to trees: how much a split's link
     grows per level towards the root (2: every accelerator has its own
     bandwidth at every level; 1: all links alike). A ring with ``two_way``

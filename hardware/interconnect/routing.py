@@ -88,7 +88,7 @@ class Wires:
             if self.topology.joins == "chips":
                 of = np.where(here, chips, -1)
                 tiers = joined(self.topology, self._chips(kind))
-                if len(kinds) > 1 and levels and isinstance(tiers[-1].fabric, Ports):
+                if len(kinds) > 1 and len(levels) > 1 and isinstance(tiers[-1].fabric, Ports):
                     outermost.append((tiers[-1].fabric, np.where(here, tiers.pop().port[of], -1)))
                 self._tiers(tiers, of)
             elif device.chips > 1:

@@ -178,9 +178,12 @@ def test_replicas_of_unlike_width_sum_each_gradient_once(mixed: str) -> None:
 def test_tied_weights_load_each_replica_alike(mixed: str) -> None:
     """Of four owners two and two sum with each of two users: no user's links carry more."""
     moved = step(mixed, stage_hw="v100:1x4;t4:2x2").timeline.link_bytes
-    between_kinds = moved[wires_of(accelarray.array(mixed)).subnets[-1].links].reshape(2, 12)
-    assert between_kinds[:, 8:].min() > 0
-    assert between_kinds[:, 8:10].tolist() == between_kinds[:, 10:].tolist()
+    *_, users, network = wires_of(accelarray.array(mixed)).subnets
+    of_users = moved[users.links].reshape(2, 4)
+    assert of_users[:, :2].min() > 0
+    assert of_users[:, :2].tolist() == of_users[:, 2:].tolist()
+    up, down = moved[network.links].reshape(2, 3)
+    assert (up[0], up[2]) == pytest.approx((down[2], down[0]))
 
 
 def test_explain_plan_and_chart_name_the_kind_of_each_stage(mixed: str) -> None:
