@@ -128,7 +128,7 @@ def test_ranges_are_interchangeable_where_changing_places_changes_no_load(
 
 @pytest.mark.parametrize("outer", ['bandwidth = "100 Gbit/s"\noversubscription = 2', "rails = 0"])
 def test_the_outermost_switch_joins_all_kinds(write: Write, outer: str) -> None:
-    """Two entries of one device are wired as one entry is: no kind has ports of its own."""
+    """Devices that differ in memory alone are wired as one kind: none has ports of its own."""
     text = """
         kind = "array"
         {entries}
@@ -141,13 +141,15 @@ def test_the_outermost_switch_joins_all_kinds(write: Write, outer: str) -> None:
         kind = "switch"
         {outer}
         """
-    entry = '[[devices]]\ndevice = "a100-40"\ncount = {}\nnetwork.bandwidth = "50 Gbit/s"\n'
+    entry = '[[devices]]\ndevice = "a100-40"\nnetwork.bandwidth = "50 Gbit/s"\n'
+    entry += 'hbm.capacity = "{1} GiB"\ncount = {0}\n'
     parts = ([8], [4, 4]), ([16], [4, 12]), ([16], [8, 4, 4])
     for whole, several in parts:
         one, other = (
-            Wires(load_array(write(dedented(text, map(entry.format, counts), outer))))
+            Wires(load_array(write(dedented(text, map(entry.format, counts, (40, 41, 42)), outer))))
             for counts in (whole, several)
         )
+        assert len(other.array.group.kinds) == len(several)
         assert sorted(one.bandwidth) == sorted(other.bandwidth)
         ends = np.array([(a, b) for a in range(one.cores) for b in range(one.cores) if a != b]).T
         assert (one.loads(*ends).max(), one.loads(*ends).sum()) == (
