@@ -40,7 +40,7 @@ _WHOLE = re.compile(r"\d{1,30}(\.\d{1,30})?([eE]\+?\d{1,2})?", re.ASCII)
 SMALLEST, LARGEST = 1.0, 1e21
 
 
-def parse_quantity(text: object, unit: str, most: float | None = None) -> float:
+def parse_quantity(text: object, unit: str, most: float | None = None, example: str = "") -> float:
     """The value of ``text`` in ``unit`` ("FLOP/s", "B/s", "B", "s", "W", "J", "J/B" or "Hz").
 
     Bits and bytes are told apart (``bit``, ``B``), k is 10^3 and Ki 2^10;
@@ -49,7 +49,7 @@ def parse_quantity(text: object, unit: str, most: float | None = None) -> float:
     unit, the wrong dimension, or a value outside 1...1e21 (durations: 0...1000 s, or to
     ``most``; watts: 1e-3...1e6; energies: 1e-18...1).
     """
-    example = f'write it like "{_EXAMPLES[unit]}"'
+    example = f'write it like "{example or _EXAMPLES[unit]}"'
     if not isinstance(text, str):
         raise ValueError(f"a quantity needs a unit; {example}")
     match = _SHAPE.fullmatch(text.strip())

@@ -102,7 +102,11 @@ def conditions(
     if made and made.array and made.array.partition(",")[0] != resolved.base:
         tell(f"the plan was made for {made.array}, and is run on {resolved.name}")
     model = inputs.execution_of(execution, options, resolved)
-    said = {name: str(value) for name, value in options.items() if value not in (None, False)}
+    said = {
+        name: str(value)
+        for name, value in options.items()
+        if value is not None and value is not False  # 0 is said
+    }
     check_planned(planners, said)
     check_axes(planners, said)
     as_usual = execution is None and model == usual(resolved)

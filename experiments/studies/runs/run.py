@@ -68,10 +68,10 @@ def _tokens(flag: str, given: Any) -> float:
 def _quantity(unit: str, *, zero: bool = False) -> Callable[[str, Any], float]:
     def read(flag: str, given: Any) -> float:
         try:
-            value = parse_quantity(given, unit, LONGEST_S if unit == "s" else None)
+            long = (LONGEST_S, "20 min") if unit == "s" else ()
+            value = parse_quantity(given, unit, *long)
         except ValueError as error:
-            said = str(error).replace('"1.5 us"', '"20 min" or "50000h"')  # as long as these are
-            raise UsageError(f"{flag} {given}: {said}") from None
+            raise UsageError(f"{flag} {given}: {error}") from None
         if not (value or zero):
             raise UsageError(f"{flag} {given}: must be above 0")
         return value

@@ -195,8 +195,8 @@ class StageWriter(Writer):
     def _sum(self) -> None:
         """Sums with other replicas, then with other stages, each behind the one before it.
 
-        Who waits for what it exchanges sums with other stages when all passes are over: a place
-        may have others to do, which those wait for.
+        Without overlap, sums with other stages come when all passes of the place are over: those
+        stages may be waiting for one of these passes.
         """
         if self._summed:
             return

@@ -6,8 +6,8 @@ wait forever.
 
 Exchanges are taken to last as long as they do alone, one behind the other. So what a long one
 waits for is urgent: gradients of weights go out early. Updates that wait for exchanges come last,
-in the order of the program: when an exchange ends depends on all others, and what a unit waits
-for keeps all behind it.
+in the order of the program: nobody knows beforehand when an exchange ends, and a unit that waits
+for it does nothing else meanwhile.
 """
 
 from __future__ import annotations

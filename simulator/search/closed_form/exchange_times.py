@@ -42,7 +42,7 @@ class Nodes:
         return tuple(found)
 
     def unlike(self, first: int, count: int, each: int) -> list[int]:
-        """Of ``count`` devices in runs of ``each``, the first runs that are parted so."""
+        """Of ``count`` devices in runs of ``each``, the first that nodes part in each way."""
         period = min(count, lcm(self._sizes[-1], each))
         runs = range(first + period - each, first - 1, -each)
         return sorted({self.parted(run, each): run for run in runs}.values())

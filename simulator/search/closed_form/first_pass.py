@@ -16,7 +16,8 @@ Where devices wait for what they send, c_s is in f_s and in the next stage's b; 
 those of who receives as well, but once in S_s. g is the time between two micro-batches where stage
 s has at most p - s in flight. Before that, stage 0 gathers the first weights that other devices
 updated. Behind it, each stage sums the gradients that its last backward pass does not hide, and
-updates its weights. Exchanges that are hidden make computing as much longer as ``contention`` of
+updates its weights. With ZeRO-2 no pass, cycle or g is shorter than a stage's sums of one
+micro-batch. Exchanges that are hidden make computing as much longer as ``contention`` of
 the device says.
 
 What is left out: links that several exchanges use at once, but those of places that share nodes,
