@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from simulator.engine.jobs import Ints
-
-Interval = tuple[int, int]
-"""Start and end in picoseconds."""
 
 
 def covered_ps(starts: Ints, ends: Ints) -> int:
@@ -22,12 +17,22 @@ def covered_ps(starts: Ints, ends: Ints) -> int:
     return int(np.maximum(reached - begins, 0).sum())
 
 
-def merged(intervals: Sequence[Interval]) -> list[Interval]:
-    """The union of intervals, as disjoint ones in order."""
-    union: list[Interval] = []
-    for start, end in sorted(intervals):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(union[-1][1], end))
-        else:
-            union.append((start, end))
-    return union
+class Union:
+    """The union of intervals, to be asked how much of it is before a time."""
+
+    def __init__(self, starts: Ints, ends: Ints) -> None:
+        order = np.argsort(starts, kind="stable")
+        starts, reached = starts[order], np.maximum.accumulate(ends[order])
+        first = np.append(True, starts[1:] > reached[:-1])[: len(starts)]
+        self._starts = starts[first]
+        self._lengths = reached[np.append(first[1:], True)[: len(starts)]] - self._starts
+        self._before = np.cumsum(self._lengths) - self._lengths
+
+    def before(self, times: Ints) -> Ints:
+        """Picoseconds of the union before each of ``times``."""
+        if not len(self._starts):
+            return np.zeros_like(times)
+        place = np.searchsorted(self._starts, times, side="right") - 1
+        within = np.clip(times - self._starts[place], 0, self._lengths[place])
+        found: Ints = np.where(place < 0, 0, self._before[place] + within)
+        return found

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planners.order import Kind
-from simulator.analysis.intervals import Interval, merged
+from simulator.analysis.intervals import Union
 from simulator.analysis.worker_records import Doings, doings
-from simulator.engine.jobs import Ints, ints
+from simulator.engine.jobs import Ints, as_kept
 from simulator.engine.operations import Operation, Worker
 from simulator.engine.records import NO_ROW
 from simulator.engine.timeline import Timeline
 
 
 class Wait(NamedTuple):
-    """Time in which a core computes nothing, because of one exchange; picoseconds.
+    """Time in which a core computes nothing, because of one exchange in all its turns; picoseconds.
 
     ``exposed``: an exchange that it takes part in is under way; ``waiting``:
     none is, since others are not ready. ``exchange`` is None behind its last operation.
@@ -27,6 +27,18 @@ class Wait(NamedTuple):
     exchange: Operation | None
     exposed: int
     waiting: int
+
+
+class Records(NamedTuple):
+    """A timeline's columns as arrays, made once for all workers, and what they number."""
+
+    operations: Sequence[Operation]
+    resource: Ints
+    operation: Ints
+    micro_batch: Ints
+    start: Ints
+    end: Ints
+    cause: Ints
 
 
 class CoreStep(NamedTuple):
@@ -59,60 +71,77 @@ class CoreStep(NamedTuple):
 
 def core_steps(timeline: Timeline) -> Iterator[CoreStep]:
     """What every worker's cores do, in the program's order."""
+    records = Records(timeline.operations, *map(as_kept, timeline.columns))
     for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
-        yield _core_step(timeline, worker, mine)
+        yield _core_step(records, timeline.makespan_ps, worker, mine)
 
 
-def _core_step(timeline: Timeline, worker: Worker, mine: Doings) -> CoreStep:
+def _core_step(records: Records, whole_ps: int, worker: Worker, mine: Doings) -> CoreStep:
     """Follow one core: what it computes, and back from each gap to what it waited for."""
-    _, operation, _, starts, ends, causes = timeline.columns
-    operations, free = timeline.operations, 0
-    joined: list[int] = mine.joined.tolist()
-    waited_for = dict(zip(joined, mine.waited_for.tolist(), strict=True))
+    operation, starts, ends = records.operation, records.start, records.end
+    computed = mine.computed[np.argsort(starts[mine.computed], kind="stable")]
+    behind, alone = _in_turn(starts[computed], ends[computed])
+    gaps = np.flatnonzero(starts[computed] > behind)
+    free = int(ends[computed].max(initial=0))
+    last = mine.joined[np.argmax(ends[mine.joined])] if len(mine.joined) else NO_ROW
+    rows = np.append(records.cause[computed[gaps]], last)
+    waits = _waits(records, worker, mine, rows, np.append(behind[gaps], free))
+    end = max(free, int(ends[last]) if last != NO_ROW else 0)
+    if idle := whole_ps - end:
+        waits.append(Wait(None, 0, idle))
+    return CoreStep(worker, _by_operation(records.operations, operation[computed], alone), waits)
+
+
+def _waits(records: Records, worker: Worker, mine: Doings, rows: Ints, free: Ints) -> list[Wait]:
+    """From each time when a core was ``free`` to the end of a record, by what it waited for.
+
+    Of what others send nobody knows here what they waited for before, unless it was an
+    exchange of this worker's.
+    """
+    operations, _, operation, _, starts, ends, causes = records
+    order = np.argsort(mine.joined, kind="stable")
+    joined, waited_for = mine.joined[order], mine.waited_for[order]
     waits_for_sends = worker.rank_program is not None and worker.rank_program.sends != "beside"
-    under_way = merged(
-        [
-            (starts[row], ends[row])
-            for row in joined
-            if operations[operation[row]].kind != Kind.SEND or waits_for_sends
-        ]
+    sends = np.array([one.kind == Kind.SEND for one in operations], dtype=np.bool_)
+    own = joined if waits_for_sends else joined[~sends[operation[joined]]]
+    under_way = Union(starts[own], ends[own])
+    found: list[tuple[Ints, Ints, Ints]] = []
+    while True:
+        late = rows != NO_ROW
+        late[late] = ends[rows[late]] > free[late]
+        rows, free = rows[late], free[late]
+        if not len(rows):
+            break
+        which, is_own = _among(joined, rows)
+        _, waits_for_own = _among(joined, causes[rows])
+        before = np.where(waits_for_own, causes[rows], NO_ROW)
+        before[is_own] = waited_for[which[is_own]]
+        low = np.where(before == NO_ROW, free, np.maximum(free, ends[before]))
+        end = ends[rows]
+        exposed = np.where(
+            is_own,
+            under_way.before(end) - under_way.before(low),
+            end - np.maximum(starts[rows], low),
+        )
+        found.append((operation[rows], exposed, end - low - exposed))
+        rows = before
+    if not found:
+        return []
+    which, exposed, waiting = map(np.concatenate, zip(*found, strict=True))
+    turns = zip(
+        _by_operation(operations, which, exposed),
+        _by_operation(operations, which, waiting),
+        strict=True,
     )
-    step = CoreStep(worker, [], [])
+    return [Wait(one, exposed_ps, waiting_ps) for (one, exposed_ps), (_, waiting_ps) in turns]
 
-    def wait(row: int) -> None:
-        """From ``free`` to the end of a record, by the exchanges that this was waited for.
 
-        Of what others send nobody knows here what they waited for before, unless it was an
-        exchange of this worker's.
-        """
-        while row != NO_ROW and ends[row] > free:
-            exchange, cause = operations[operation[row]], causes[row]
-            before = waited_for.get(row, cause if cause in waited_for else NO_ROW)
-            low = free if before == NO_ROW else max(free, ends[before])
-            if row in waited_for:
-                exposed = _overlap(under_way, (low, ends[row]))
-            else:
-                exposed = ends[row] - max(starts[row], low)
-            waiting = ends[row] - low - exposed
-            step.waits.append(Wait(exchange, exposed, waiting))
-            row = before
-
-    begins, stops = ints(timeline.columns.start), ints(timeline.columns.end)
-    computed = mine.computed[np.argsort(begins[mine.computed], kind="stable")]
-    begins, stops = begins[computed], stops[computed]
-    behind, alone = _in_turn(begins, stops)
-    for gap in np.flatnonzero(begins > behind).tolist():
-        free, row = int(behind[gap]), int(computed[gap])
-        wait(causes[row])
-    step.computed.extend(_by_operation(timeline, ints(operation)[computed], alone))
-    free = int(stops.max()) if len(computed) else 0
-    last = max(joined, key=ends.__getitem__, default=NO_ROW)
-    wait(last)
-    end = max(free, ends[last] if joined else 0)
-    idle = timeline.makespan_ps - end
-    if idle:
-        step.waits.append(Wait(None, 0, idle))
-    return step
+def _among(some: Ints, rows: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Where rows stand in ``some``, which ascend, and which of them do."""
+    if not len(some):
+        return rows, np.zeros(len(rows), dtype=np.bool_)
+    place = np.minimum(np.searchsorted(some, rows), len(some) - 1)
+    return place, some[place] == rows
 
 
 def _in_turn(begins: Ints, stops: Ints) -> tuple[Ints, Ints]:
@@ -126,20 +155,12 @@ def _in_turn(begins: Ints, stops: Ints) -> tuple[Ints, Ints]:
     return behind, np.maximum(stops - np.maximum(begins, behind), 0)
 
 
-def _by_operation(timeline: Timeline, which: Ints, took: Ints) -> list[tuple[Operation, int]]:
+def _by_operation(
+    operations: Sequence[Operation], which: Ints, took: Ints
+) -> list[tuple[Operation, int]]:
     """How long each operation ``took``, all of its turns together."""
     found, first, number = np.unique(which, return_index=True, return_inverse=True)
     total = np.zeros(len(found), dtype=np.int64)
     np.add.at(total, number, took)
     order = np.argsort(first)
-    return [(timeline.operations[found[i]], int(total[i])) for i in order.tolist()]
-
-
-def _overlap(union: list[Interval], part: Interval) -> int:
-    """Picoseconds that disjoint, ordered intervals and one other have in common."""
-    low, high = part
-    common, place = 0, max(0, bisect_right(union, (low, low)) - 1)
-    while place < len(union) and union[place][0] < high:
-        common += max(0, min(union[place][1], high) - max(union[place][0], low))
-        place += 1
-    return common
+    return [(operations[found[i]], int(total[i])) for i in order.tolist()]

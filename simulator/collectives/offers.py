@@ -43,7 +43,7 @@ class Timed:
     def latencies_s(self, size_bytes: float) -> float:
         """Seconds besides all bytes of a collective of that size."""
         if self.phase.stages:
-            return self._fill_s(size_bytes)
+            return self.start_s + self._fill_s(size_bytes)
         return self.start_s + self.phase.count * self.latency_s
 
     def wait_s(self, size_bytes: float) -> float:
@@ -62,7 +62,7 @@ class Timed:
         chunk and stage costs a latency.
         """
         stages, latency_s = self.phase.stages, self.latency_s
-        whole_s = stages * size_bytes * self.byte_s
+        whole_s = stages * size_bytes * self.phase.share * self.byte_s
         best = sqrt(whole_s / latency_s) if latency_s else size_bytes
         return min(
             whole_s / chunks + (chunks + stages) * latency_s
@@ -149,7 +149,8 @@ def _ways(groups: Groups, collective: str, *, many: bool) -> tuple[Way, ...]:
     )
 
 
-RINGS = ("ring", "cable-rings")
+RINGS = ("ring", "cable-rings", "pipelined")
+"""NCCL does a broadcast along the chain of its rings, by the same protocols."""
 
 
 def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iterator[Way]:
@@ -228,7 +229,7 @@ def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | N
     It has no tiers, but rings, and trees that on two nodes send half as much between them
     (NVIDIA/nccl, issues 209 and 812).
     """
-    ringed = groups.wires.ring_steps_s and collective in (*WITHOUT_TREES, "all-reduce")
+    ringed = groups.wires.ring_steps_s and collective != "all-to-all"
     if not ringed or not 1 < (nodes := nodes_of(groups)) < groups.size:
         return None
     trees = collective == "all-reduce" and nodes == TREE_NODES and _trees(groups, size_bytes)
@@ -366,9 +367,11 @@ def overlapped(
     """
     if not groups.wires.topology.levels:
         return f"{OVERLAPPED} needs tiers (topology.levels)"
-    found = hierarchical(groups, collective, size_bytes)
+    pieces = by == "rings" and collective == "broadcast"
+    found = hierarchical(groups, "all-gather" if pieces else collective, size_bytes)
     if isinstance(found, str):
         return found
+    found = in_pieces(found) if pieces else found
     more = [_more(tier, groups.size, by) for tier in found.tiers]
     tiers = [
         (timed, replace(job, flow_bytes=times * job.flow_bytes))
@@ -396,9 +399,22 @@ def overlapped(
     return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s), moved, name)
 
 
+def in_pieces(found: Tiers) -> Tiers:
+    """A broadcast as NCCL's rings do it, from the tiers of an all-gather.
+
+    The rings leave a node through all its network cards, not through the first member's alone:
+    eight cards of 25 GB/s send 200. So between nodes each member of a node passes on a piece of
+    its own, and inside every piece passes all members, as in an all-gather.
+    """
+    between, *inside = found.tiers
+    return Tiers((*_every("broadcast", [(between.groups, between.size_bytes)]), *inside))
+
+
 def _more(tier: Flat, n: int, by: Through) -> float:
     """What the links of a tier carry, over what a ring of its members alone would."""
-    if by == "tiers" or (by == "trees" and tier.collective == "all-reduce"):
+    if by == "tiers" or tier.collective == "broadcast":
+        return 1.0
+    if by == "trees" and tier.collective == "all-reduce":
         return 1.0
     return (1 - 1 / n) / (1 - 1 / tier.groups.size)
 

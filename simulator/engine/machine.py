@@ -16,7 +16,7 @@ from simulator.engine.jobs import Floats, Job
 from simulator.engine.operations import COMPUTE_LEVEL, Operation, Program
 from simulator.engine.picoseconds import whole_ps
 from simulator.engine.plain import accelerated
-from simulator.engine.records import Log
+from simulator.engine.records import Columns, Log
 from simulator.engine.resources import (
     Beside,
     Cores,
@@ -274,6 +274,10 @@ class Machine:
             tuple((self.interconnect.link_bytes[: self._wires] + self._in_blocks()).tolist()),
             self._memories.bytes,
         )
+
+    def so_far(self) -> Columns:
+        """The records of what is over."""
+        return self._log.columns()
 
     def _in_blocks(self) -> Floats:
         """Bytes over each link that blocks have moved."""

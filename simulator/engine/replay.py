@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import simpy
@@ -19,6 +19,8 @@ from simulator.engine.operations import (
     RankProgram,
     Sent,
 )
+from simulator.engine.plain import accelerated
+from simulator.engine.repeats import ACCELERATION, Repeats
 from simulator.engine.resources import Done
 from simulator.engine.timeline import Timeline
 
@@ -41,6 +43,10 @@ class Follower:
         """Computations are blocks where so many go together."""
         self._machine, self._worker, self._least_block = machine, worker, least_block
         self._itinerary = rank_program
+        self.instructions = list(rank_program.instructions)
+        """What is to be done, of which it is ``at`` one; ``repeats`` leave out what is ahead."""
+        self.at = -1
+        self.look: Callable[[], object] | None = None
         mine = machine.program.workers[worker]
         self._template, self._units = mine.template, bool(mine.units)
         self._given: list[tuple[Operation, Done]] = []
@@ -68,7 +74,10 @@ class Follower:
 
     def follow(self) -> Process:
         """All instructions, one after the other."""
-        for instruction in self._itinerary.instructions:
+        for at, instruction in enumerate(self.instructions):
+            self.at = at
+            if self.look is not None:
+                self.look()
             yield from self._act(instruction)
         yield from self._follow(*self._made)
         for operation, event in self._given:
@@ -274,13 +283,21 @@ def replay(machine: Machine, worker: int, micro_batch: int = 0) -> Process:
     return Follower(machine, worker, whole, least_block=2).follow()
 
 
-def run(program: Program) -> Timeline:
-    """Build the machine for a program, and let every worker follow its template."""
-    machine = Machine(program)
+def run(program: Program, *, repeat: bool = True) -> Timeline:
+    """Build the machine for a program, and let every worker follow its template.
+
+    What its micro-batches ``repeat`` is copied, where that is as good (``repeats``).
+    """
+    machine, followers = Machine(program), list[Follower]()
     machine.follow_templates()
     for worker, mine in enumerate(program.workers):
         if mine.rank_program is None:
             machine.process(replay(machine, worker), worker)
         elif mine.template:  # idle cores have none
-            machine.process(Follower(machine, worker, mine.rank_program).follow(), worker)
-    return machine.run()
+            followers.append(Follower(machine, worker, mine.rank_program))
+            machine.process(followers[-1].follow(), worker)
+    repeats = None
+    if repeat and accelerated(ACCELERATION):
+        repeats = Repeats.of(program, followers, machine.so_far)
+    found = machine.run()
+    return found if repeats is None else repeats.stretched(found) or run(program, repeat=False)

@@ -50,6 +50,16 @@ def test_rings_pass_all_pieces_but_one_over_each_link(
     assert busiest(wires(nodes, each), collective) == pytest.approx((part, part / each))
 
 
+@pytest.mark.parametrize(("nodes", "each"), [(2, 8), (4, 4)])
+def test_a_broadcast_leaves_a_node_through_all_its_ports(nodes: int, each: int) -> None:
+    """Each GPU's port carries a piece; without NCCL the first one's carries all."""
+    on, part = wires(nodes, each), 1 - 1 / (nodes * each)
+    assert busiest(on, "broadcast") == pytest.approx((part, 1 / each))
+    slowest_s = S / each / 10e9
+    assert slowest_s < offer(on, "broadcast", on.nodes, S).alone_ps / PICOSECONDS < 1.2 * slowest_s
+    assert busiest(wires(nodes, each, None), "broadcast")[1] == pytest.approx(1)
+
+
 def test_all_reduces_are_two_passes_of_rings_or_trees() -> None:
     assert busiest(wires(4, 4), "all-reduce") == pytest.approx((30 / 16, 30 / 16 / 4))
     slow = wires(2, 8, ports=1e9)  # all ports together slower than one channel of trees

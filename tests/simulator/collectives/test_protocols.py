@@ -37,7 +37,8 @@ def seconds(where: Wires, collective: str, size: float, n: int = 8) -> tuple[str
         ("all-reduce", 8e6, "direct", 100e-6 + 14 * 1e6 / 1e9),
         ("all-to-all", 80, "direct P2P", 6e-6 + 2e-6 + 7 * 10 / 0.1e9),
         ("all-to-all", 8e6, "direct", 50e-6 + 7e6 / 1e9),
-        ("broadcast", 80, "binomial P2P", 6e-6 + 3 * 2e-6 + 3 * 80 / 0.1e9),
+        # along seven links in two chunks: both pass the first link, one all others
+        ("broadcast", 80, "pipelined LL", 5e-6 + 8 * 0.5e-6 + (80 + 6 * 40) / 0.25e9),
     ],
 )
 def test_the_cheapest_protocol_by_hand(
@@ -48,6 +49,12 @@ def test_the_cheapest_protocol_by_hand(
     assert algorithm == name
     assert took == pytest.approx(by_hand, rel=1e-6)
     assert closed_form(where, collective, where.nodes, size, "ring") is None
+
+
+def test_a_broadcast_by_messages_of_two_members() -> None:
+    algorithm, took = seconds(wires(SINGLE), "broadcast", 80)
+    assert algorithm == "binomial P2P"
+    assert took == pytest.approx(6e-6 + 3 * 2e-6 + 3 * 80 / 0.1e9, rel=1e-6)
 
 
 def test_an_algorithm_by_name_has_its_protocols_too() -> None:

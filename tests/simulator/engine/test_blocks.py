@@ -164,14 +164,14 @@ def test_a_block_is_its_operations_one_by_one(program: Program) -> None:
 
 
 @st.composite
-def pipelines(draw: st.DrawFn) -> Program:
+def pipelines(draw: st.DrawFn, most: int = 5) -> Program:
     """Two workers that do the same for some micro-batches, with exchanges on few links.
 
     Some are of one worker on a link of its own, some on one that both use; sums of the
     last micro-batch are under way while it computes. No line takes no time.
     """
     contention = draw(st.sampled_from((0.0, 0.5)))
-    micro_batches, count = draw(st.integers(1, 5)), draw(st.integers(2, 9))
+    micro_batches, count = draw(st.integers(1, most)), draw(st.integers(2, 9))
     workers = []
     for number in range(2):
         tasks: list[Task] = []
