@@ -66,6 +66,21 @@ class Mesh:
         """The type of each node between its halves."""
         return tuple(partition.type for partition in self.partitions)
 
+    @cached_property
+    def all_types(self) -> frozenset[tuple[PartitionType, ...]]:
+        """The types of each node at all of its splits, and at those of its halves."""
+        if not self.halves:
+            return frozenset(self.types)
+        return frozenset({self.split_types}).union(*(half.all_types for half in self.distinct()))
+
+    @cached_property
+    def even(self) -> bool:
+        """Whether each core has something of all nodes, and each half the same share of all."""
+        if self.block is not None:
+            return self.block.full
+        one_share = len({partition.share for partition in self.partitions}) == 1
+        return one_share and all(half.even for half in self.distinct())
+
     def innermost(self) -> Mesh:
         """The part of it outside of which everybody sits out."""
         part = self

@@ -69,6 +69,9 @@ def redistribute(change: Change, mesh: Mesh, size: float) -> list[Request]:
 
     Requests are in the order in which the devices of their meshes meet them.
     """
+    held, wanted = change
+    if mesh.even and all(held.on(types) == wanted.on(types) for types in mesh.all_types):
+        return []
     found = _Redistribution(*change, size)
     found.move(mesh, size)
     return found.requests
@@ -230,12 +233,14 @@ class PartialSums:
 
     def _run(self, mesh: Mesh, collective: str) -> list[Request]:
         """One of the three collectives, of the whole mesh or half by half, with swaps between."""
+        if not any(map(self._partial, mesh.all_types)):
+            return self.requests
         busy = [half for half in mesh.halves if half.busy(self.nodes)]
         if not mesh.halves:
             self._in_block(mesh, collective)
         elif len(busy) == 1:
             self._run(busy[0], collective)
-        elif alike := self._alike(mesh):
+        elif alike := self._alike(mesh, {}):
             size = np.array(self.size(alike.shards))
             self.requests.append(Request(mesh, collective, (Rows(alike.rows),), (size,)))
         elif not self._partial(mesh.split_types):
@@ -271,21 +276,27 @@ class PartialSums:
         here = self._scattered(types) or not self._partial(types)
         return here and all(map(self._all_scattered, mesh.distinct()))
 
-    def _alike(self, mesh: Mesh) -> _Alike | None:
+    def _alike(self, mesh: Mesh, known: dict[Mesh, _Alike | None]) -> _Alike | None:
         """Devices that have sums of the same, where all are alike but for their number.
 
         Twelve are six and six, these three and three, of which one half is two devices and the
         other one: no block, but one collective all the same. Of 24 with dp 3 and tp 8 the
         halves are 16 and 8, and 0 8 16 have sums of the same, 1 9 17, and so on: these are
         process groups of a plan by axes (``Plan.together``); other plans swap between halves.
+        Halves are ``known`` where they were met before.
         """
+        if mesh not in known:
+            known[mesh] = self._found_alike(mesh, known)
+        return known[mesh]
+
+    def _found_alike(self, mesh: Mesh, known: dict[Mesh, _Alike | None]) -> _Alike | None:
         if mesh.idle or len({device for device, _ in mesh.group.kinds}) > 1:
             return None
         if not mesh.halves:
             return self._alike_in_block(mesh)
         if not self._partial(mesh.split_types):
             return None
-        first, second = map(self._alike, mesh.halves)
+        first, second = (self._alike(half, known) for half in mesh.halves)
         if not first or not second or first.cuts != second.cuts:
             return None
         behind = second.rows + mesh.halves[0].cores

@@ -70,6 +70,11 @@ PASSED = {"published": 0.4e-3, "deployed": 0.5e-3}
 NODE_PASSED = {"published": (5e-6, 5e-6), "deployed": (10e-6, 50e-6)}
 """Of a node in a micro-batch: where layers exchange nothing within a stage, and where they do, by
 tensor, context or expert parallelism."""
+COPIED = 2e-6
+"""Of a node in a micro-batch that repeats others (``simulator.engine.repeats``)."""
+FILLS, PERIODS = 2, 7
+"""Micro-batches that are followed: so many for each of plain stages; where devices have several
+stages, so many rounds of their places."""
 PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
 
@@ -104,7 +109,10 @@ def estimate(case: Case) -> Estimate:
         stages, turns = _passed(case, staging)
         axes = staging.parallel
         each_s = NODE_PASSED[model][bool(axes and axes.tp * axes.cp * axes.ep > 1)]
-        passed_s = turns * (stages * PASSED[model] + nodes * each_s)
+        places = axes.pp if axes else staging.stages
+        rounds = FILLS if stages == places else PERIODS
+        followed = min(turns, rounds * places + PERIODS)
+        passed_s = followed * (stages * PASSED[model] + nodes * each_s) + turns * nodes * COPIED
         found = found.plus(1, Estimate(passed_s, nodes * turns * PIPELINED_BYTES[model]))
     if not case.folded or (deployed and _told_apart(case)):
         found = found.plus(nodes * levels * group.size, UNFOLDED[model])
