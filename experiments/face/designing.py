@@ -178,21 +178,21 @@ def _limits(cases: Sequence[Case], area: float | str | None, power: float | str 
     reached = device.roofline.memory_efficiency * device.hbm_bytes_per_s
     free = Limits(float("inf"), float("inf"), device.cores_per_chip, reached)
     return free._replace(
-        area_mm2=_positive(area, "--area") or free.area(units),
-        power_w=_positive(power, "--power") or free.power(units),
+        area_mm2=_positive(area, "--area", "mm2") or free.area(units),
+        power_w=_positive(power, "--power", "W") or free.power(units),
     )
 
 
-def _positive(given: float | str | None, option: str) -> float | None:
-    """A number above zero; raises UsageError."""
+def _positive(given: float | str | None, option: str, unit: str) -> float | None:
+    """A number above zero, with or without its unit; raises UsageError."""
     if given is None:
         return None
     try:
-        value = float(given)
+        value = float(str(given).strip().removesuffix(unit))
     except ValueError:
         value = 0.0
     if not isfinite(value) or value <= 0:
-        raise UsageError(f"{option} {given}: must be a number above zero")
+        raise UsageError(f"{option} {given}: must be a number above zero, in {unit}")
     return value
 
 

@@ -73,8 +73,19 @@ def test_design(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     found.save(tmp_path / "designs.png")
     found.save(tmp_path / "core.toml")
     assert 'kind = "device"' in (tmp_path / "core.toml").read_text()
-    with pytest.raises(accelarray.UsageError, match="--area -1: must be a number above zero"):
+    with pytest.raises(
+        accelarray.UsageError, match="--area -1: must be a number above zero, in mm2"
+    ):
         accelarray.design("lenet", area=-1)
+    with pytest.raises(
+        accelarray.UsageError, match="--power 2 V: must be a number above zero, in W"
+    ):
+        accelarray.design("lenet", power="2 V")
+    same = [
+        accelarray.design("lenet", space="small", budget=4, top=1, search="random", power=power)
+        for power in (200, "200 W")
+    ]
+    assert len({str(one.to_dict()["designs"]) for one in same}) == 1
 
 
 def table(path: Path, *steps_s: float) -> str:
