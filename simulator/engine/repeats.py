@@ -16,9 +16,12 @@ workers' instructions (``Repeats.look``), and what is behind them follows at onc
 period is written down as often as it was left out, and what was behind it that much later
 (``Repeats.stretched``).
 
-Nothing is assumed of when the rhythm begins: two periods, one after the other, have to be
-equal to the ones before them, to the picosecond, on all resources, in what was done, for which
-micro-batch and why. As long as they are not, every instruction is followed.
+Nothing is assumed of when the rhythm begins: the last two periods have to be equal to the ones
+before them, to the picosecond, on all resources, in what was done, for which micro-batch and why.
+As long as they are not, every instruction is followed. What is under way is in no record yet, so
+all is looked at once more in the end: the rhythm has to last until cycles were left out, and
+nothing behind it may have begun, or have its cause, before these periods. Where that is not so
+the run is made once more without repeats.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ LEAST = 3
 """Periods that are run, as two have to be like the ones before them."""
 LONGEST = 4
 """Cycles that a period may have."""
+MOST_PS = (1 << 63) - 1
+"""No run takes longer: who follows every instruction says so."""
 
 
 class Following(Protocol):
@@ -79,7 +84,7 @@ class Repeats:
     ) -> None:
         self._followers, self._cycles = followers, cycles
         self._micro_batches, self._so_far = micro_batches, so_far
-        self._left_out, self._seen = 0, 0
+        self._left_out, self._at_ps = 0, 0
         which = min(range(len(cycles)), key=lambda i: cycles[i].left(-1))
         self._first, mine = followers[which], cycles[which]
         self._first.look = self.look
@@ -96,13 +101,20 @@ class Repeats:
         if len(mine) < len(ranks) or any(worker.pace for worker in program.workers):
             return None
         many = Counter(rank.rank for rank in mine)
-        turns = lcm(*(len({r.replica for r in mine if r.rank == rank}) for rank in many))
+        replicas = (len({r.replica for r in mine if r.rank == rank}) for rank in many)
+        routes = (len(ways) for rank in mine for ways in rank.routes.values())
+        turns = lcm(*replicas, *routes)
         for each in dict.fromkeys((turns, turns * len(many))):
             cycles = [_cycles(rank, each) for rank in mine]
             found = [one for one in cycles if one is not None]
             if len(found) == len(mine) and found:
                 return Repeats(followers, found, each, so_far)
         return None
+
+    @property
+    def left_out(self) -> int:
+        """How many cycles of each worker were left out."""
+        return self._left_out
 
     def look(self) -> None:
         """Leave out cycles if their rhythm is steady; else look again later."""
@@ -117,7 +129,7 @@ class Repeats:
         columns = self._so_far()
         for cycles in range(1, min(LONGEST, left) + 1):
             if _rhythm(columns, cycles * self._micro_batches):
-                self._seen = len(columns.end)
+                self._at_ps = columns.end[-1]
                 self._leave_out(left // cycles * cycles)
                 return
 
@@ -147,7 +159,7 @@ class Repeats:
         periods = (cycles for cycles in range(1, LONGEST + 1) if not self._left_out % cycles)
         rhythms = (_rhythm(columns, cycles * self._micro_batches) for cycles in periods)
         found = next(filter(None, rhythms), None)
-        if found is None or found.end < self._seen - found.rows:
+        if found is None or columns.end[found.end - 1] < self._at_ps:
             return None
         met, since = ints(joins.row), found.begin - found.rows
         first, begin, end = np.searchsorted(met, (since, found.begin, found.end))
@@ -164,6 +176,8 @@ class Repeats:
         ):
             return None
         often = self._left_out * self._micro_batches // found.micro_batches
+        if timeline.makespan_ps + often * found.span_ps > MOST_PS:
+            return None
         oldest = int(ints(columns.micro_batch)[found.begin : found.end].min())
         laters = (0, 0, found.micro_batches, found.span_ps, found.span_ps, found.rows)
         leasts = (0, 0, oldest, 0, 0, 0)

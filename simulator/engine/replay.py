@@ -9,6 +9,7 @@ from typing import Any
 import simpy
 
 from simulator.engine.blocks import Block, blocks_of
+from simulator.engine.errors import DeadlockError
 from simulator.engine.machine import Machine, Process
 from simulator.engine.operations import (
     SEND,
@@ -299,5 +300,10 @@ def run(program: Program, *, repeat: bool = True) -> Timeline:
     repeats = None
     if repeat and accelerated(ACCELERATION):
         repeats = Repeats.of(program, followers, machine.so_far)
-    found = machine.run()
+    try:
+        found = machine.run()
+    except DeadlockError:
+        if repeats is None or not repeats.left_out:
+            raise
+        return run(program, repeat=False)  # which says when it is
     return found if repeats is None else repeats.stretched(found) or run(program, repeat=False)

@@ -22,6 +22,8 @@ from experiments.studies.case import Case
 from hardware import format_quantity, in_bytes, parse_quantity
 from planners import Staging
 from simulator import PUBLISHED
+from simulator.engine.plain import accelerated
+from simulator.engine.repeats import ACCELERATION
 
 LONG_S = 30.0
 LARGE_BYTES = 2e9
@@ -72,9 +74,11 @@ NODE_PASSED = {"published": (5e-6, 5e-6), "deployed": (10e-6, 50e-6)}
 tensor, context or expert parallelism."""
 COPIED = 2e-6
 """Of a node in a micro-batch that repeats others (``simulator.engine.repeats``)."""
-FILLS, PERIODS = 2, 7
-"""Micro-batches that are followed: so many for each of plain stages; where devices have several
-stages, so many rounds of their places."""
+NO_CYCLES = ("gpipe", "pipedream", "2bw")
+"""Schedules in which no instructions repeat for later micro-batches."""
+FILLS, ROUNDS = 2, 7
+"""Of those that repeat, what is followed: so many micro-batches for each stage, or, where devices
+have several stages, so many rounds of their places; and ROUNDS micro-batches more."""
 PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 """Of a node in a micro-batch: gpt2-xl and llama3-405b in 64 stages, 512 micro-batches."""
 
@@ -109,9 +113,7 @@ def estimate(case: Case) -> Estimate:
         stages, turns = _passed(case, staging)
         axes = staging.parallel
         each_s = NODE_PASSED[model][bool(axes and axes.tp * axes.cp * axes.ep > 1)]
-        places = axes.pp if axes else staging.stages
-        rounds = FILLS if stages == places else PERIODS
-        followed = min(turns, rounds * places + PERIODS)
+        followed = _followed(stages, turns, staging)
         passed_s = followed * (stages * PASSED[model] + nodes * each_s) + turns * nodes * COPIED
         found = found.plus(1, Estimate(passed_s, nodes * turns * PIPELINED_BYTES[model]))
     if not case.folded or (deployed and _told_apart(case)):
@@ -128,6 +130,18 @@ def _passed(case: Case, staging: Staging) -> tuple[int, int]:
     dp = axes.dp or max(devices // (axes.tp * axes.cp * axes.pp), 1)
     samples = staging.samples(axes.pp)
     return axes.pp * axes.vp, many if samples is None else max(case.batch // (dp * samples), 1)
+
+
+def _followed(stages: int, turns: int, staging: Staging) -> int:
+    """Of the micro-batches that go through stages, how many the engine follows.
+
+    GPipe has all forward first, and weights change where nothing is flushed: nothing repeats.
+    """
+    schedule = staging.schedule
+    if schedule in NO_CYCLES or not accelerated(ACCELERATION):
+        return turns
+    places = staging.parallel.pp if staging.parallel else staging.stages
+    return min(turns, (FILLS if stages == places else ROUNDS) * places + ROUNDS)
 
 
 def _told_apart(case: Case) -> bool:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from hardware import load_array
 from planners import AXES
 from planners.order import Kind, Phase
 from simulator import Communicator, Operation, Program, Task, Worker, deployed, program_of
+from simulator.engine.errors import DeadlockError, SimulationError
 from simulator.engine.operations import SEND, Instruction, Part, RankProgram, Sent
 from simulator.engine.plain import VARIABLE
 from simulator.engine.records import Columns
@@ -166,6 +168,56 @@ def test_what_has_begun_long_before_is_not_passed_over() -> None:
     workers = (first, replace(second, template=template, rank_program=way))
     asked = replace(program, workers=workers)
     assert_same_run(run(asked), run(asked, repeat=False))
+
+
+def with_route(program: Program, *, every: int) -> Program:
+    """The first stage's sends take another way, which takes longer, every so many micro-batches."""
+    first, second = program.workers
+    usual = next(iter(routes_of(first)))
+    slow = replace(usual, layer="slow", duration_ps=50)
+    ways = (*[Sent(usual, 0)] * (every - 1), Sent(slow, 0))
+
+    def rerouted(worker: Worker) -> Worker:
+        way = worker.rank_program
+        assert way is not None
+        return replace(worker, rank_program=replace(way, routes={**way.routes, usual: ways}))
+
+    return replace(program, workers=(rerouted(first), rerouted(second)))
+
+
+def routes_of(worker: Worker) -> Mapping[Operation, tuple[Sent, ...]]:
+    assert worker.rank_program is not None
+    return worker.rank_program.routes
+
+
+@pytest.mark.parametrize("every", [2, 3, 20])
+def test_ways_that_are_seldom_taken_are_not_passed_over(every: int) -> None:
+    program = with_route(two_stages((3, 7), 200), every=every)
+    assert_same_run(run(program), run(program, repeat=False))
+
+
+@pytest.mark.parametrize("micro_batches", [1000, 20_000])
+def test_a_run_beyond_all_times_is_refused(micro_batches: int) -> None:
+    """What is followed of it is not: of 1,000 the sum is too long, of 20,000 what is copied."""
+    program = two_stages((3 * 66 * 10**13, 7 * 66 * 10**13), micro_batches)
+    with pytest.raises(SimulationError, match="more than 106 days"):
+        run(program)
+
+
+def test_who_waits_for_ever_does_so_when_all_is_done() -> None:
+    """The last micro-batch is never sent: the error has the time without repeats."""
+    program = two_stages((3, 7), 100)
+    first, second = program.workers
+    way = first.rank_program
+    assert way is not None
+    unsent = replace(way, instructions=tuple(i for i in way.instructions if str(i) != "F99"))
+    asked = replace(program, workers=(replace(first, rank_program=unsent), second))
+    said = []
+    for repeat in (True, False):
+        with pytest.raises(DeadlockError) as error:
+            run(asked, repeat=repeat)
+        said.append(str(error.value))
+    assert said[0] == said[1]
 
 
 def columns(*periods: tuple[tuple[int, ...], ...]) -> Columns:

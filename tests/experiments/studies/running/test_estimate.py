@@ -22,6 +22,7 @@ from experiments.studies.running.estimate import (
 from hardware import load_array
 from planners import AXES, Axes, Staging
 from simulator import DEPLOYED, PUBLISHED, Execution
+from simulator.engine.plain import VARIABLE
 from workloads import load_network
 
 SLOW = ("--set", "devices.0.count=8192", "--unfolded")
@@ -195,8 +196,8 @@ def test_micro_batches_take_their_time() -> None:
     assert staged(512, folded=False).seconds > one
 
 
-def by_axes(words: str, samples: int = 0) -> Estimate:
-    staging = Staging(parallel=Axes.parse(words), micro_batch=samples)
+def by_axes(words: str, samples: int = 0, schedule: str = "") -> Estimate:
+    staging = Staging(parallel=Axes.parse(words), micro_batch=samples, schedule=schedule)
     execution = replace(DEPLOYED, staging=staging)
     array = load_array("h100-cluster", ["nodes=4"])
     return estimate(Case(load_network("llama3-8b"), AXES, array, 64, execution=execution))
@@ -209,3 +210,12 @@ def test_axes_make_stages_and_micro_batches() -> None:
     assert one > two > four  # 16 and 8 turns fewer, of which most repeat others
     alone, apart = (by_axes(axes, 1).seconds for axes in ("dp=16,pp=2", "dp=2,pp=2,tp=8"))
     assert apart > 1.2 * alone  # 32 micro-batches for 4, and layers that exchange
+
+
+def test_micro_batches_that_repeat_are_not_all_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 32 are in GPipe, and where repeats are switched off."""
+    plan = "dp=2,pp=2,tp=8", 1
+    some, all_ = by_axes(*plan).seconds, by_axes(*plan, "gpipe").seconds
+    assert all_ > 1.3 * some
+    monkeypatch.setenv(VARIABLE, "repeats")
+    assert by_axes(*plan).seconds == by_axes(*plan, "gpipe").seconds == all_
