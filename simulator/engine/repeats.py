@@ -117,7 +117,7 @@ class Repeats:
         return self._left_out
 
     def look(self) -> None:
-        """Leave out cycles if their rhythm is steady; else look again later."""
+        """Leave out cycles if their rhythm is steady; else look again later, ever less often."""
         if self._first.at < self._due:
             return
         self._due += (self._due - self._begin) // LEAST
@@ -259,8 +259,7 @@ class _Rhythm(NamedTuple):
 def _rhythm(columns: Columns, micro_batches: int) -> _Rhythm | None:
     """The last period of so many micro-batches that is like the two before it, if there is one."""
     resource, operation, which, start, end, cause = map(ints, columns)
-    middle = int(which.max(initial=0)) // 2
-    rows = int(((middle <= which) & (which < middle + micro_batches)).sum())
+    rows = int(((which > 0) & (which <= micro_batches)).sum())  # the first has more: new weights
     if not 0 < 3 * rows <= len(end):
         return None
     alike = (resource[rows:] == resource[:-rows]) & (operation[rows:] == operation[:-rows])
