@@ -17,7 +17,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from simulator.engine.plain import accelerated
+from simulator.engine import accelerated
 
 Made = TypeVar("Made")
 MOST_BYTES = 128 << 20

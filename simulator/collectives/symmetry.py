@@ -1,6 +1,6 @@
 """Links of a symmetric array told apart by a signature: one message stands for all its copies.
 
-Switched off by ``ACCELARRAY_PLAIN=symmetry`` (or ``1``, see ``simulator.engine.plain``): every
+Switched off by ``ACCELARRAY_PLAIN=symmetry`` (or ``1``, see ``simulator.engine``): every
 message is then counted on every link, and results are equal to the picosecond.
 
 **Assumption.** The bisection halves like groups again and again, so a core's number is made of
@@ -56,8 +56,8 @@ from hardware.interconnect.one_hop import FullyConnected
 from hardware.interconnect.routing import Subnet
 from hardware.interconnect.torus import Grid
 from simulator.collectives.cache import cached
+from simulator.engine import accelerated
 from simulator.engine.jobs import EveryLink, Floats, Ints, Links, Load
-from simulator.engine.plain import accelerated
 
 BITS = 24
 """Of a signature, for the bits of a link; those above are its representative's number."""

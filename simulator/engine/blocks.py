@@ -1,7 +1,7 @@
 """Blocks: what a worker computes in one go is one event, and is written down at once.
 
 An acceleration, switched off by ``ACCELARRAY_PLAIN=blocks`` (or ``1``, see
-``simulator.engine.plain``).
+``simulator.engine``).
 
 It assumes that a worker's cores take one operation at a time, in the order of the lines; that
 nobody else uses its HBM, or that none is followed; and that neither pace nor units make an

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import simpy
 
+from simulator.engine import accelerated
 from simulator.engine.blocks import ACCELERATION, Block, OwnLinks, Timed
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
 from simulator.engine.interconnect import Interconnect, Memories
 from simulator.engine.jobs import Floats, Job
 from simulator.engine.operations import COMPUTE_LEVEL, Operation, Program
 from simulator.engine.picoseconds import whole_ps
-from simulator.engine.plain import accelerated
 from simulator.engine.records import Columns, Log
 from simulator.engine.resources import (
     Beside,

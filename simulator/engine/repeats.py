@@ -1,7 +1,7 @@
 """Repeats: micro-batches that come and go in a steady rhythm are run a few times, then copied.
 
 An acceleration, switched off by ``ACCELARRAY_PLAIN=repeats`` (or ``1``, see
-``simulator.engine.plain``).
+``simulator.engine``).
 
 In the middle of a step's instructions each worker repeats a cycle, for later micro-batches each
 time. So the first of two stages, of twelve micro-batches in 1F1B:

@@ -8,6 +8,7 @@ from typing import Any
 
 import simpy
 
+from simulator.engine import accelerated
 from simulator.engine.blocks import Block, blocks_of
 from simulator.engine.errors import DeadlockError
 from simulator.engine.machine import Machine, Process
@@ -20,7 +21,6 @@ from simulator.engine.operations import (
     RankProgram,
     Sent,
 )
-from simulator.engine.plain import accelerated
 from simulator.engine.repeats import ACCELERATION, Repeats
 from simulator.engine.resources import Done
 from simulator.engine.timeline import Timeline

@@ -32,7 +32,7 @@ from planners import Plan, Split, load_planner
 from planners.cost.prediction import predict
 from planners.partition import Partition
 from simulator import Execution, Timeline, simulate
-from simulator.engine.plain import VARIABLE
+from simulator.engine import VARIABLE
 from simulator.search.bounds import is_layout, step_bound
 from tests.strategies import arrays, networks, plans
 from workloads import Network, load_network

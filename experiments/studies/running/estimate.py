@@ -22,7 +22,7 @@ from experiments.studies.case import Case
 from hardware import format_quantity, in_bytes, parse_quantity
 from planners import Staging
 from simulator import PUBLISHED
-from simulator.engine.plain import accelerated
+from simulator.engine import accelerated
 from simulator.engine.repeats import ACCELERATION
 
 LONG_S = 30.0

@@ -17,8 +17,8 @@ from simulator.collectives.choice import ALGORITHMS, chosen, offer
 from simulator.collectives.groups import Rows, groups_of
 from simulator.collectives.swaps import swap
 from simulator.collectives.symmetry import BITS, symmetry_of
+from simulator.engine import VARIABLE
 from simulator.engine.jobs import Ints
-from simulator.engine.plain import VARIABLE
 from tests.simulator.collectives import slow_collectives as slow
 from tests.simulator.collectives.slow_collectives import predicted_ps
 from tests.wiring import KINDS, device, nodes, wires

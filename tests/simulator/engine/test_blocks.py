@@ -25,10 +25,10 @@ from simulator import (
     program_of,
 )
 from simulator.analysis.critical_path import critical_path
+from simulator.engine import VARIABLE
 from simulator.engine.blocks import Block, BlockLog, OwnLinks, Timed, blocks_of
 from simulator.engine.jobs import EveryLink, Job, Load
 from simulator.engine.operations import SEND, Instruction, Part, RankProgram
-from simulator.engine.plain import VARIABLE
 from simulator.engine.replay import run
 from tests.simulator.engine.programs import CORE, compute
 from tests.simulator.engine.same_run import assert_same_sums

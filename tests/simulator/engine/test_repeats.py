@@ -15,9 +15,9 @@ from hardware import load_array
 from planners import AXES
 from planners.order import Kind, Phase
 from simulator import Communicator, Operation, Program, Task, Worker, deployed, program_of
+from simulator.engine import VARIABLE
 from simulator.engine.errors import DeadlockError, SimulationError
 from simulator.engine.operations import SEND, Instruction, Part, RankProgram, Sent
-from simulator.engine.plain import VARIABLE
 from simulator.engine.records import Columns
 from simulator.engine.repeats import _rhythm
 from simulator.engine.replay import run

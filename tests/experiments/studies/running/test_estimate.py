@@ -22,7 +22,7 @@ from experiments.studies.running.estimate import (
 from hardware import load_array
 from planners import AXES, Axes, Staging
 from simulator import DEPLOYED, PUBLISHED, Execution
-from simulator.engine.plain import VARIABLE
+from simulator.engine import VARIABLE
 from workloads import load_network
 
 SLOW = ("--set", "devices.0.count=8192", "--unfolded")
