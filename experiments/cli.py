@@ -13,7 +13,7 @@ from importlib import import_module
 from experiments.commands.arguments import Parser, nearest, parsed
 from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
-from experiments.ending import collect_seldom, stoppable
+from experiments.ending import stoppable
 from experiments.hints import with_near_option
 from experiments.notices import warnings_on_stderr
 from experiments.options import GROUPS, OWN
@@ -166,7 +166,6 @@ def unknown_command(word: str, known: Mapping[str, object], group: str = "") -> 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0, 2 for the user's errors, 130 when interrupted, 143 when terminated."""
     write_anywhere()
-    collect_seldom()
     with stoppable() as came, warnings_on_stderr():
         code = _run(argv, came)
     return 143 if signal.SIGTERM in came else code

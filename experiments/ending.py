@@ -1,8 +1,7 @@
-"""How commands and their worker processes begin and end: by Ctrl-C, SIGTERM, with their parent."""
+"""How a command and its worker processes end: by Ctrl-C, by SIGTERM, with their parent."""
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import threading
@@ -69,11 +68,3 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=look, daemon=True).start()
-
-
-def collect_seldom() -> None:
-    """Look seldom for unused objects that name each other: a step makes millions, few of them such.
-
-    Python looks after every 700 new objects, which takes a fifth of a step's time.
-    """
-    gc.set_threshold(100_000)

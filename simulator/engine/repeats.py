@@ -1,7 +1,6 @@
 """Repeats: micro-batches that come and go in a steady rhythm are run a few times, then copied.
 
-An acceleration, switched off by ``ACCELARRAY_PLAIN=repeats`` (or ``1``, see
-``simulator.engine``).
+An acceleration, switched off by ``ACCELARRAY_PLAIN=repeats`` (or ``1``, see ``simulator.engine``).
 
 In the middle of a step's instructions each worker repeats a cycle, for later micro-batches each
 time. So the first of two stages, of twelve micro-batches in 1F1B:
@@ -72,7 +71,8 @@ class _Cycles(NamedTuple):
 class Repeats:
     """The cycles of all workers of a run, of which some are left out once their rhythm is steady.
 
-    A cycle is of ``micro_batches``. ``so_far`` gives the records of the run.
+    A cycle is of ``micro_batches``; ``left_out`` are so many of each worker. ``so_far`` gives the
+    records of the run.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Repeats:
     ) -> None:
         self._followers, self._cycles = followers, cycles
         self._micro_batches, self._so_far = micro_batches, so_far
-        self._left_out, self._at_ps = 0, 0
+        self.left_out, self._at_ps = 0, 0
         which = min(range(len(cycles)), key=lambda i: cycles[i].left(-1))
         self._first, mine = followers[which], cycles[which]
         self._first.look = self.look
@@ -111,11 +111,6 @@ class Repeats:
                 return Repeats(followers, found, each, so_far)
         return None
 
-    @property
-    def left_out(self) -> int:
-        """How many cycles of each worker were left out."""
-        return self._left_out
-
     def look(self) -> None:
         """Leave out cycles if their rhythm is steady; else look again later, ever less often."""
         if self._first.at < self._due:
@@ -138,7 +133,7 @@ class Repeats:
 
         So is the ``round`` of the last one's sums.
         """
-        self._first.look, self._left_out = None, cycles
+        self._first.look, self.left_out = None, cycles
         last = max(one.micro_batch for f in self._followers for one in f.instructions)
         earlier = cycles * self._micro_batches
 
@@ -153,10 +148,10 @@ class Repeats:
 
     def stretched(self, timeline: Timeline) -> Timeline | None:
         """The run with what was left out; None where its rhythm is not that of all records."""
-        if not self._left_out:
+        if not self.left_out:
             return timeline
         columns, joins = timeline.columns, timeline.joins
-        periods = (cycles for cycles in range(1, LONGEST + 1) if not self._left_out % cycles)
+        periods = (cycles for cycles in range(1, LONGEST + 1) if not self.left_out % cycles)
         rhythms = (_rhythm(columns, cycles * self._micro_batches) for cycles in periods)
         found = next(filter(None, rhythms), None)
         if found is None or columns.end[found.end - 1] < self._at_ps:
@@ -175,7 +170,7 @@ class Repeats:
             or min(columns.start[found.end :], default=0) < columns.end[since]
         ):
             return None
-        often = self._left_out * self._micro_batches // found.micro_batches
+        often = self.left_out * self._micro_batches // found.micro_batches
         if timeline.makespan_ps + often * found.span_ps > MOST_PS:
             return None
         oldest = int(ints(columns.micro_batch)[found.begin : found.end].min())

@@ -240,7 +240,7 @@ class PartialSums:
             self._in_block(mesh, collective)
         elif len(busy) == 1:
             self._run(busy[0], collective)
-        elif alike := self._alike(mesh, {}):
+        elif alike := self._alike(mesh):
             size = np.array(self.size(alike.shards))
             self.requests.append(Request(mesh, collective, (Rows(alike.rows),), (size,)))
         elif not self._partial(mesh.split_types):
@@ -276,27 +276,21 @@ class PartialSums:
         here = self._scattered(types) or not self._partial(types)
         return here and all(map(self._all_scattered, mesh.distinct()))
 
-    def _alike(self, mesh: Mesh, known: dict[Mesh, _Alike | None]) -> _Alike | None:
+    def _alike(self, mesh: Mesh) -> _Alike | None:
         """Devices that have sums of the same, where all are alike but for their number.
 
         Twelve are six and six, these three and three, of which one half is two devices and the
         other one: no block, but one collective all the same. Of 24 with dp 3 and tp 8 the
         halves are 16 and 8, and 0 8 16 have sums of the same, 1 9 17, and so on: these are
         process groups of a plan by axes (``Plan.together``); other plans swap between halves.
-        Halves are ``known`` where they were met before.
         """
-        if mesh not in known:
-            known[mesh] = self._found_alike(mesh, known)
-        return known[mesh]
-
-    def _found_alike(self, mesh: Mesh, known: dict[Mesh, _Alike | None]) -> _Alike | None:
         if mesh.idle or len({device for device, _ in mesh.group.kinds}) > 1:
             return None
         if not mesh.halves:
             return self._alike_in_block(mesh)
         if not self._partial(mesh.split_types):
             return None
-        first, second = (self._alike(half, known) for half in mesh.halves)
+        first, second = map(self._alike, mesh.halves)
         if not first or not second or first.cuts != second.cuts:
             return None
         behind = second.rows + mesh.halves[0].cores

@@ -15,7 +15,7 @@ from importlib import import_module
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from experiments.ending import collect_seldom, end_with, undisturbed
+from experiments.ending import end_with, undisturbed
 from experiments.output import UsageError
 from experiments.studies.case import Case
 
@@ -159,4 +159,3 @@ def begin(parent: int) -> None:
     """In a worker: what the parent had is not looked through for garbage, nor copied for that."""
     end_with(parent)
     gc.freeze()
-    collect_seldom()
