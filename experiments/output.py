@@ -232,7 +232,9 @@ def whole_file(output: str, *, keep: bool = True) -> Iterator[Path]:
 def _places(output: str) -> tuple[Path, Path]:
     """The file meant, and a temporary one beside it (elsewhere for a pipe or a device)."""
     try:
-        target = Path(output).resolve()
+        target = Path(output)
+        if target.is_file() or not target.exists():  # no pipe behind /dev/stdout
+            target = target.resolve()
         if target.is_dir():
             raise IsADirectoryError(0, "it is a folder")
         if target.exists() and not os.access(target, os.W_OK):

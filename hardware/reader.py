@@ -22,6 +22,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -223,7 +224,20 @@ def parse_toml(text: str, origin: str | Path, error: Error) -> dict[str, Any]:
 
 def parse_json(text: str, origin: str | Path, error: Error) -> Any:
     """Return the values of JSON; ``origin`` is the file that errors name."""
-    return _parsed(json.loads, text, f"{origin}: not valid JSON", error)
+    if not text.strip():
+        raise error(f"{origin}: the file is empty")
+    parse = partial(json.loads, object_pairs_hook=_table)
+    return _parsed(parse, text, f"{origin}: not valid JSON", error)
+
+
+def _table(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A table of these keys and values, each key once; other readers would take the last."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {shown(key)} is there twice")
+        found[key] = value
+    return found
 
 
 def parse_yaml(text: str, origin: str | Path, error: Error) -> Any:
@@ -241,6 +255,10 @@ def _yaml(text: str) -> Any:
             if self.check_event(yaml.AliasEvent):
                 raise ValueError("aliases (*name) are not read")
             return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            _table((key.value, value) for key, value in node.value if isinstance(key.value, str))
+            return super().construct_mapping(node, deep)
 
     try:
         return yaml.load(text, Loader)  # noqa: S506  (a safe loader)

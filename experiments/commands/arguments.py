@@ -85,11 +85,16 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(needs_network=not optional)
         self.keys["model.name"] = "network"
 
-    def add_output(self, *further: str, hide: Iterable[str] = ()) -> None:
-        """``--config``, ``--format`` and ``--output`` (see ``formats.settle``)."""
+    def add_output(
+        self, *further: str, endings: Sequence[str] = (), hide: Iterable[str] = ()
+    ) -> None:
+        """``--config``, ``--format`` and ``--output`` (see ``formats.settle``).
+
+        ``endings`` of files that the command writes by itself are no formats.
+        """
         formats = (*FORMATS, *further)
         self.add("config", changed("format", values="|".join(formats)), "output", hide=hide)
-        self.set_defaults(formats=formats)
+        self.set_defaults(formats=formats, endings=endings)
 
     def typed(self) -> str:
         """The words that it needs: positional ones and required flags."""

@@ -57,7 +57,7 @@ def configure_show(parser: Parser) -> None:
     """The name of what is shown."""
     parser.add_argument("name", metavar="NAME", help="a name of any list, or the path of a spec")
     parser.add(changed("set", about="change a value of the spec"))
-    parser.add_output(hide=("config",))
+    parser.add_output(endings=("onnx",), hide=("config",))
     parser.epilog = "A network is written as an ONNX model where --output ends in .onnx."
 
 
@@ -68,6 +68,8 @@ def run_show(args: argparse.Namespace) -> None:
         run_list(args)
         return
     known = is_network(args.name)
+    if not known and (args.output or "").endswith(".onnx"):
+        raise UsageError(f"--output {args.output!r}: {args.name!r} is not a network")
     planner = not known and args.name in all_planners()
     if args.set and (known or planner):
         raise UsageError(f"--set changes specs; {args.name!r} is not one")

@@ -37,10 +37,12 @@ def settle(args: argparse.Namespace) -> None:
         return
     ending = Path(args.output or "").suffix.lower().removeprefix(".")
     named = ending if ending in {*FORMATS, "parquet"} - {"table"} else None
-    if named is not None and named not in formats:
+    free = args.format or getattr(args, "export", None) or ending in ("", "txt", *args.endings)
+    if ending not in formats and (named or not free):
         these = ", ".join("text (.txt)" if name == "table" else f".{name}" for name in formats)
         raise UsageError(
             f"--output {args.output!r}: this command has no {ending}; it writes {these}"
+            + (", and --plot draws" if hasattr(args, "plot") else "")
         )
     if named is not None and args.format not in (None, named):
         raise UsageError(

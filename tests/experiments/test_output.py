@@ -164,6 +164,15 @@ def test_a_device_is_written_to_and_not_replaced() -> None:
     assert Path("/dev/null").is_char_device()
 
 
+def test_a_pipe_behind_a_link_is_written_to(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    (tmp_path / "stdout").symlink_to(f"/proc/self/fd/{write}")
+    deliver("through", str(tmp_path / "stdout"))
+    assert os.read(read, 10) == b"through"
+    os.close(read)
+    os.close(write)
+
+
 def test_warnings_go_to_stderr_if_there_is_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,9 @@
 Plain text, one ``key value`` a line: ``num_layers N``, then for each layer
 ``NAME CONV`` with its eight keys in order, or ``NAME FC`` with two. Shapes
 are taken as written, even where consecutive layers do not fit: that is how
-the program's ResNets are defined. ``out_fmap`` is the map after pooling; the
-map before it is not in the file and is taken as ``pool`` times as wide and
-high.
+the program's ResNets are defined. A note of the network says so.
+``out_fmap`` is the map after pooling; the map before it is not in the file and
+is taken as ``pool`` times as wide and high.
 
 Beside what that program reads, a layer may name what it reads in a first line
 ``inputs NAME,NAME`` (else the layer above it), and may be of any other type by
@@ -59,6 +59,7 @@ class _Parser:
         self._number = 0
         self._made: dict[str, Layer] = {}
         """What each name in the file stands for: its layer, or the pool behind it."""
+        self._notes: list[str] = []
 
     def _next(self, expected: str) -> list[str]:
         number, words = self._lines.pop() if self._lines else (self._number + 1, [])
@@ -111,13 +112,14 @@ class _Parser:
             self._number, words = self._lines.pop()
             raise self._error(f"expected the end after {count} layers, found {' '.join(words)!r}")
         title, origin = printable(self.path.stem), printable(f"layer file {self.path}")
-        return Network(title, layers[0].input, tuple(layers), origin)
+        return Network(title, layers[0].input, tuple(layers), origin, tuple(self._notes))
 
     def _layer(
         self, name: str, kind: str, sources: tuple[str, ...], before: list[Layer]
     ) -> list[Layer]:
         if kind == "FC":
             into, out = (self._value(key) for key in _FC)
+            self._compare(name, sources, Tensor(into), before)
             return [Layer(name, "fc", sources, Tensor(into), Tensor(out))]
         if kind != "CONV":
             return [self._typed(name, kind, sources, before)]
@@ -126,10 +128,22 @@ class _Parser:
         pooled = Tensor(v["out_ch"], v["out_fmap_h"], v["out_fmap_w"])
         pool = v["pool"]
         raw = Tensor(pooled.channels, pooled.height * pool, pooled.width * pool)
+        self._compare(name, sources, source, before)
+        most = [side + v["kernel"] - 1 for side in (source.height, source.width)]  # fully padded
+        if raw.height > most[0] or raw.width > most[1]:
+            self._notes.append(f"{name} makes {raw} of {source}, more than any padding gives")
         conv = Layer(name, "conv", sources, source, raw, kernel=v["kernel"])
         if pool == 1:
             return [conv]
         return [conv, Layer(f"{name}.pool", "max_pool", (name,), raw, pooled, pool, pool)]
+
+    def _compare(
+        self, name: str, sources: tuple[str, ...], reads: Tensor, before: list[Layer]
+    ) -> None:
+        """Note a layer that reads another shape than its source writes (or all of it, as a row)."""
+        source = next((layer for layer in reversed(before) if (layer.name,) == sources), None)
+        if source and reads not in (source.output, Tensor(source.output.elements)):
+            self._notes.append(f"{name} reads {reads}, but {source.name} writes {source.output}")
 
     def _typed(self, name: str, kind: str, sources: tuple[str, ...], before: list[Layer]) -> Layer:
         """A layer of any type, whose shape follows from its inputs."""

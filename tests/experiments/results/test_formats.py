@@ -73,11 +73,16 @@ def test_a_wish_for_two_forms_at_once_is_refused(
     for args, words in (
         (["--format", "json", "--output", "x.csv"], "two formats; leave --format out"),
         (["--output", "x.parquet"], "this command has no parquet; it writes text (.txt), .json"),
+        (["--output", "x.png"], "this command has no png; it writes text (.txt), .json, .csv, .md"),
     ):
         assert main(["list", "arrays", *args]) == 2
         assert words in capsys.readouterr().err
     assert main([*COMMANDS["sweep"], "--format", "parquet"]) == 2
     assert "--format parquet needs --output FILE" in capsys.readouterr().err
+    assert main([*COMMANDS["sweep"], "--output", "x.svg"]) == 2
+    assert ".csv, .md, .parquet, and --plot draws" in capsys.readouterr().err
+    assert main(["show", "tpu-v3", "--output", "x.onnx"]) == 2
+    assert "'tpu-v3' is not a network" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -30,6 +30,25 @@ def test_shapes_are_taken_as_written(tmp_path: Path) -> None:
     assert fc.inputs == ("c.pool",)
     assert network.weights == 3 * 4 * 9 + 50
     assert [node.pooled_area for node in partition_graph(network)] == [32, 1]
+    assert network.notes == ("f reads 10x1x1, but c.pool writes 4x4x8",)
+
+
+@pytest.mark.parametrize(
+    ("conv", "fc", "notes"),
+    [
+        ("", "in_ch 128", []),
+        ("", "in_ch 4", ["f reads 4x1x1, but c.pool writes 4x4x8"]),
+        ("", "inputs input\nin_ch 10", []),
+        ("out_fmap_h 5", "in_ch 160", []),
+        ("out_fmap_h 6", "in_ch 192", ["c makes 4x12x16 of 3x8x16, more than any padding gives"]),
+    ],
+)
+def test_shapes_that_cannot_be_are_noted(
+    tmp_path: Path, conv: str, fc: str, notes: list[str]
+) -> None:
+    layers = CONV.replace("out_fmap_h 4", conv or "out_fmap_h 4"), FC.replace("in_ch 10", fc)
+    network = read_layer_file(write(tmp_path, "num_layers 2\n" + "".join(layers)))
+    assert list(network.notes) == notes
 
 
 @pytest.mark.parametrize("path", sorted(REFERENCE.glob("*.txt")), ids=lambda path: path.stem)
