@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
-from experiments.files.job import Job, Written, sizes_of, usual_schedule
+from experiments.files.job import USUAL_NODE, Job, Written, sizes_of, usual_schedule
 from experiments.files.placements import placements
 from experiments.notices import tell
 from experiments.output import UsageError, to_json
@@ -142,9 +142,10 @@ def job_of(case: Case, plan: Plan) -> Job:
 
 
 def _node(array: Array) -> int:
-    """Devices of a node: those that the first tier joins, up to the eight of most servers."""
+    """Devices of a server: those that the first tier joins; 0 where they are several servers'."""
     levels = array.topology.levels
-    return min(levels[0].members or 8, 8) if levels else 8
+    members = levels[0].members if levels else 0
+    return (members or USUAL_NODE) if members <= USUAL_NODE else 0
 
 
 def _by_samples(case: Case, plan: Plan, devices: int) -> tuple[Axes, int]:

@@ -12,6 +12,8 @@ from planners import Axes
 from workloads import Transformer
 
 ORDER = ("batch", "precision", "optimizer", "parallel", "zero", "micro_batch", "recompute")
+USUAL_NODE = 8
+"""Devices of most servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Job:
 
     ``network`` is a name or a path; where it is "", ``sizes`` are a transformer's. ``axes``
     have a dp of 0 where a file does not say it. ``options`` are of ours, by their flags. Of its
-    devices ``node`` are started together.
+    devices ``node`` are started together (0: not known).
     """
 
     network: str = ""
@@ -28,7 +30,7 @@ class Job:
     axes: Axes = Axes()  # noqa: RUF009  (a frozen value)
     options: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    node: int = 8
+    node: int = USUAL_NODE
 
     @property
     def values(self) -> dict[str, Any]:

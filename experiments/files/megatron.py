@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.files.job import Job, Written, optimizer_read, usual_schedule
+from experiments.files.job import USUAL_NODE, Job, Written, optimizer_read, usual_schedule
 from hardware.reader import Fields
 from planners import Axes, PlanError
 from planners.axes.stage_devices import layout_counts, layout_of
@@ -202,7 +202,10 @@ def _recompute(one: Fields) -> str:
 def write(job: Job, devices: int) -> Written:
     """A line for a shell, as ``torchrun pretrain_gpt.py``; reads back to the same job."""
     remarks = list(job.notes)
-    each = job.node if devices % job.node == 0 else devices
+    node = job.node or USUAL_NODE
+    if not job.node:
+        remarks.append(f"how many devices a server has is not known: {node} are taken")
+    each = node if devices % node == 0 else devices
     flags: dict[str, Any] = {}
     if job.sizes:
         flags |= _size_flags(job, remarks)

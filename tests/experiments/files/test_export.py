@@ -198,6 +198,16 @@ def test_uneven_stages_and_the_rest_of_a_simulated_plan(tmp_path: Path) -> None:
     assert load_network(_text(job.sizes)).layers == _unfused(LLAMA)
 
 
+def test_servers_of_a_domain_of_many_chips_are_not_known() -> None:
+    found = accelarray.simulate(
+        "gpt2", array="gb200-cluster", set="nodes=1", parallel="dp=72", batch=144
+    )
+    text = found.export("megatron")
+    assert text.startswith("# how many devices a server has is not known: 8 are taken")
+    assert "--nproc-per-node 8 --nnodes 9" in text
+    assert "# how many" not in step(parallel="dp=24").export("megatron")
+
+
 def _text(sizes: Any) -> str:
     values = {k: str(v).lower() if isinstance(v, bool) else v for k, v in sizes.items()}
     return ":".join(["transformer", *(f"{key}={value}" for key, value in values.items())])
