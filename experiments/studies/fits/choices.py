@@ -25,7 +25,6 @@ from simulator.search.closed_form.first_pass import Layout
 from simulator.search.updates import AUTO
 from workloads import Network, partition_graph
 from workloads.attention import attention_cores
-from workloads.cache import once_for_each
 
 SCHEDULES = ("", "zero-bubble")
 """Of stages: the usual one (1f1b, or interleaved), and one that nobody's memory forbids."""
@@ -253,6 +252,10 @@ class Choices:
         return [(), *self._uneven(stages)]
 
     @cached_property
+    def _parameters(self) -> int:
+        return self.network.parameters
+
+    @cached_property
     def _firsts(self) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
         """The first node of stages of so many blocks: kept here, as to compare networks is slow."""
         return cache(partial(_firsts, self.network))
@@ -280,12 +283,7 @@ class Choices:
         }
         for what in IN_PARTS.get(update, ()):
             held[what] /= axes.dp * axes.cp
-        return _parameters(self.network) * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
-
-
-@once_for_each
-def _parameters(network: Network) -> int:
-    return network.parameters
+        return self._parameters * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
 
 
 def _firsts(network: Network, layers: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Every legal combination of axes and options, once, and what each is as a step."""
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import product
 
@@ -7,7 +8,7 @@ import pytest
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.fits.choices import Choice, Choices, held_of, varied_of
+from experiments.studies.fits.choices import VARIED, Choice, Choices, held_of, varied_of
 from experiments.studies.options import ZERO, with_options
 from experiments.studies.running.outputs import run_case
 from hardware import Array, load_array
@@ -204,3 +205,20 @@ def test_stages_with_fewer_layers_at_the_ends_are_the_stages_of_the_step() -> No
         assert plan.pipeline is not None
         if choice.layers:
             assert of.layout(choice).firsts == plan.pipeline.firsts
+
+
+def test_a_network_is_not_compared_for_each_combination(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In other processes it is a copy for each part, and to compare copies takes milliseconds."""
+    compared, equal = [], Network.__eq__
+
+    def counted(one: Network, other: object) -> bool:
+        compared.append(one)
+        return equal(one, other)
+
+    monkeypatch.setattr(Network, "__eq__", counted)
+    for part in range(2):
+        of = deepcopy(replace(asked(GPT, VARIED), part=(part, 2)))
+        for choice in of.choices():
+            of.state_bytes(choice)
+            of.layout(choice)
+    assert len(compared) < 30
