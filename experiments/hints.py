@@ -26,19 +26,21 @@ FLAGS = {
     "parallelism.pipeline_parallel_microbatch_size",
     "--batch {}": "global_batch_size gbs bs batch_size train_batch_size training.global_batch_size",
     "--batch with {} x dp samples, the global batch": "local_batch_size training.local_batch_size",
-    "the sequence length with the network, as llama3-8b:seq={}": "seq_len seq_length "
-    "training.seq_len",
+    "the sequence length with the network, as llama3-8b:seq={}": "seq seq_len seq_length "
+    "sequence_length max_seq_len max_seq_length training.seq_len",
+    "the layers with the network, as llama3-8b:layers={}": "layers num_layers",
     "--parallel with vp=V, where V is the layers of a pipeline stage divided by {}": (
         "num_layers_per_virtual_pipeline_stage"
     ),
     "--recompute {}": "recompute_granularity activation_checkpoint.mode",
     "--recompute selective": "recompute_activations",
-    "--recompute full": "checkpoint_activations",
+    "--recompute full": "checkpoint_activations activation_checkpointing gradient_checkpointing",
     "--zero 1": "use_distributed_optimizer",
     "--zero {}": "zero_stage",
     "--zero 3": "fsdp",
     "--zero 3 and --parallel with dp={}": "parallelism.data_parallel_shard_degree",
     "--schedule {}": "parallelism.pipeline_parallel_schedule pipeline_schedule",
+    "--precision {}": "dtype data_type mixed_precision",
     "--precision bf16": "bf16",
     "--precision fp16": "fp16",
     "--precision fp8": "fp8 fp8_format",
@@ -47,7 +49,7 @@ FLAGS = {
     "the network without a flag: accelarray {command} {}": "model network model_name",
     "--set nodes={}": "nodes num_nodes nnodes",
     "--array with an array of as many devices (accelarray list arrays), or --set nodes=N": (
-        "gpus num_gpus world_size"
+        "gpus num_gpus devices num_devices world_size"
     ),
     "--array with an array of that device (accelarray list arrays)": "gpu",
     '--bytes with one size, as --bytes "100 MB"': "minbytes",
@@ -64,6 +66,8 @@ def with_near_option(message: str) -> str:
     if found is None:
         return message
     typed = found[1].replace("-", "_")
+    if found[2] == "unknown key" and (line := _as_flag(message, typed)):
+        return line
     near = get_close_matches(typed, [*OPTIONS, *ALIASES], n=1, cutoff=0.75)
     said = f"did you mean the option {near[0]}?" if near else ""
     line = message.partition("=")[0]
@@ -72,6 +76,23 @@ def with_near_option(message: str) -> str:
     if found[2] != "unknown key":
         return f"{line}: no such key; {said or LISTS}"
     return f"{message}; {said or LISTS}"
+
+
+def _as_flag(message: str, typed: str) -> str | None:
+    """An error about a key that is a word of another tool's flags, with the flag of ours."""
+    line, vary = message.partition(": ")[0], message.startswith("--vary")
+    value = line.partition("=")[2]
+    if typed in _AXIS and vary:
+        return f'{line}: write --vary "parallel=dp=8;dp=4,tp=2", with all axes in each value'
+    if typed in _AXIS:
+        axis = _AXIS[typed]
+        return f"{line}: write --parallel with {axis if axis == 'sp' else f'{axis}={value}'}"
+    said = _SAID.get(typed, "--bytes")
+    if said.startswith("--bytes"):  # which is of collectives alone
+        return None
+    if vary:
+        said = re.sub(r"^(--set |--)([\w-]+)[= ]\{\}$", r"--vary \2={}", said)
+    return f"{line}: write {said.format(value, command='')}"
 
 
 LISTS = "options: accelarray list options"

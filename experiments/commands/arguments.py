@@ -401,7 +401,8 @@ def unknown_flag(parser: Parser, word: str, commands_with: Callable[[str], list[
     if not name.startswith("-"):
         return f"{parser.command} takes no further word {word!r}; flags begin with --"
     if others := commands_with(name):
-        return f"{parser.command} has no flag {name}; {', '.join(others)} have it"
+        have = "have" if len(others) > 1 else "has"
+        return f"{parser.command} has no flag {name}; {', '.join(others)} {have} it"
     listed = [one.option_strings[-1] for one in flags if one.help != argparse.SUPPRESS]
     every = [one.option_strings[-1] for one in flags]
     near = get_close_matches(name, listed, n=1) or get_close_matches(name, every, n=1)

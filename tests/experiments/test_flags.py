@@ -145,6 +145,28 @@ def test_flags_of_other_tools_are_understood(
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("--set tp=2", "--set tp=2: write --parallel with tp=2"),
+        ("--set sp=1", "--set sp=1: write --parallel with sp"),
+        ("--set seq=128", "--set seq=128: write the sequence length with the network, as"),
+        ("--set num_nodes=3", "--set num_nodes=3: write --set nodes=3"),
+        ("--vary dp=2,4", 'write --vary "parallel=dp=8;dp=4,tp=2", with all axes in each value'),
+        ("--vary micro_batch_size=1,2", "write --vary micro-batch=1"),
+        ("--vary num_nodes=1,2", "write --vary nodes=1"),
+        ("--set size=3", "size: unknown key; one of description"),
+    ],
+)
+def test_keys_that_are_flags_of_other_tools(
+    typed: str, ours: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = ["--array", "h100-cluster", "--parallel", "dp=32"]
+    command = ["sweep", "--networks", "gpt2"] if "--vary" in typed else ["simulate", "gpt2"]
+    assert main([*command, *usual, *typed.split()]) == 2
+    assert ours in capsys.readouterr().err
+
+
 def test_no_flag_of_ours_is_taken_for_another_tools() -> None:
     from experiments.hints import remedy
 
