@@ -84,16 +84,17 @@ def test_a_gpu_array_runs_its_usual_stack(capsys: pytest.CaptureFixture[str]) ->
     assert bare["warnings"] == []
 
 
-def test_every_gpu_array_of_the_catalog_names_a_stack_for_its_chips() -> None:
-    """Where one stack knows all its chips."""
-    gpus = ("a100", "b200", "b300", "gb", "h100", "h200", "v100", "p100", "k80")
+def test_arrays_of_the_catalog_name_a_stack_for_their_chips() -> None:
+    """GPUs and TPUs from v4 on, where one stack knows all their chips."""
+    later = ("tpu-v4", "tpu-v5", "tpu-v6", "tpu-v7")
+    users = ("a100", "b200", "b300", "gb", "h100", "h200", "v100", "p100", "k80", *later)
     stacks = {name: {s.key for s in load_stack(name)[1]} for name in catalog_names("stack")}
     for name in catalog_names("array"):
         array = load_array(name, usual=True)
         chips = [device.name for device, _ in array.group.kinds]
         needed = {f"chips.{chip}.products" for chip in chips}
         known = [stack for stack, keys in stacks.items() if needed <= keys]
-        if chips[0].startswith(gpus) and known:
+        if chips[0].startswith(users) and known:
             assert array.stack is not None, name
             assert array.stack.name in known, name
         else:
