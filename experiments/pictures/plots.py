@@ -29,6 +29,7 @@ from experiments.pictures.figures import (
 )
 from experiments.pictures.gantt import time_unit
 from experiments.pictures.palette import SERIES
+from experiments.studies.options import ZERO
 from experiments.studies.speedups import BASELINE
 from simulator import PICOSECONDS
 
@@ -299,49 +300,57 @@ FAR = 0.3
 """Of a device's memory: where all combinations take less, its line is off the picture."""
 
 
-def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) -> Figure:
-    """Every combination that fits (the best first), by tensor parallelism; the best is named.
+MOST_NAMED = 4
+"""Of the combinations on a front: the best so many have their names."""
 
-    A step line joins those that nothing with less memory beats (the Pareto front), a dashed one
-    stands at a device's memory. Raises UsageError where none fits.
+
+def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) -> Figure:
+    """Every combination that fits (the best first), by tensor parallelism.
+
+    A step line joins those that nothing with less memory beats (the Pareto front), the best of
+    which are named; a dashed one stands at a device's memory. Raises UsageError where none fits.
     """
     if not rows:
         raise UsageError("--plot: no combination fits, so there is nothing to draw")
-    best = rows[0]
-    tokens = best["tokens_per_s_each"] is not None
+    tokens = rows[0]["tokens_per_s_each"] is not None
     key, up = (
         ("tokens_per_s_each", "tokens/s per device") if tokens else ("samples_per_s", "samples/s")
     )
     figure, (axes,) = panels(6.4, 4.2)
+    places = [(row["peak_memory_bytes"] / 2**30, row[key]) for row in rows]
     for number, tp in enumerate(sorted({row["tp"] for row in rows})):
-        some = [row for row in rows if row["tp"] == tp]
-        places = [row["peak_memory_bytes"] / 2**30 for row in some]
+        some = [place for place, row in zip(places, rows, strict=True) if row["tp"] == tp]
+        across, rates = zip(*some, strict=True)
         colour = SERIES[number % len(SERIES)]
-        axes.scatter(places, [row[key] for row in some], s=12, color=colour, label=f"tp {tp}")
-    edge = zip(*front([(row["peak_memory_bytes"] / 2**30, row[key]) for row in rows]), strict=True)
-    axes.step(*edge, where="post", color="#555555", lw=1, label="Pareto front")
-    capacity = capacity_bytes / 2**30
-    highest = max(row["peak_memory_bytes"] for row in rows) / 2**30
+        axes.scatter(across, rates, s=12, color=colour, label=f"tp {tp}")
+    edge = front(places)
+    axes.step(*zip(*edge, strict=True), where="post", color="#555555", lw=1, label="Pareto front")
+    capacity, highest = capacity_bytes / 2**30, max(place[0] for place in places)
     said = f"memory limit: {capacity:.4g} GiB"
     if near := highest > FAR * capacity:
         axes.axvline(capacity, color="#555555", lw=1, ls="--", label=said)
-    axes.set_xlim(0, 1.05 * capacity if near else 1.15 * highest)
-    axes.set_ylim(0, 1.15 * best[key])  # room for the name of the best
-    names = ", ".join(f"{name} {best[name]}" for name in ("dp", "tp", "pp") if best[name] > 1)
-    x = best["peak_memory_bytes"] / 2**30
-    right = x > axes.get_xlim()[1] / 2  # the name stays inside the frame
-    axes.annotate(
-        names or "one device",
-        (x, best[key]),
-        (-4 if right else 4, 5),
-        textcoords="offset points",
-        fontsize=8,
-        ha="right" if right else "left",
-    )
+    axes.margins(x=0.15, y=0.15)  # room for names
+    for place in edge[-MOST_NAMED:]:
+        right = place[0] > sum(axes.get_xlim()) / 2  # the name stays inside the frame
+        axes.annotate(
+            _axes_of(rows[places.index(place)]),
+            place,
+            (-4 if right else 4, 4),
+            textcoords="offset points",
+            fontsize=7,
+            ha="right" if right else "left",
+        )
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
     more = "" if near else f"; {said}"
     finish(axes, title, f"memory of the fullest device [GiB]{more}", up)
     return figure
+
+
+def _axes_of(row: dict[str, Any]) -> str:
+    """The axes of a combination that are more than one, and its stage of ZeRO."""
+    names = [f"{name} {row[name]}" for name in ("dp", "tp", "pp", "cp", "ep") if row[name] > 1]
+    names += [f"ZeRO {stage}" for stage, update in ZERO.items() if update == row["update"] != ""]
+    return ", ".join(names) or "one device"
 
 
 Point = tuple[float, float]

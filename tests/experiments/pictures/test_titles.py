@@ -35,7 +35,12 @@ from workloads import load_network
 LONG = "a-network-of-" + "a-very-long-name-" * 8 + "its-end"
 DPIS = (96, 150)
 """A browser's, and a saved file's."""
-ROW = {"dp": 8, "tp": 1, "pp": 1, "peak_memory_bytes": 79 * 2.0**30, "samples_per_s": 8.0}
+ROW = dict.fromkeys(("tp", "pp", "cp", "ep"), 1) | {
+    "dp": 8,
+    "update": "sharded",
+    "peak_memory_bytes": 79 * 2.0**30,
+    "samples_per_s": 8.0,
+}
 
 
 def comparison() -> Comparison:

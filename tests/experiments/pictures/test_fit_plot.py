@@ -1,0 +1,54 @@
+"""What the picture of fit shows."""
+
+from typing import Any
+
+import pytest
+
+from experiments.output import UsageError
+from experiments.pictures.plots import MOST_NAMED, plot_fit
+
+GIB = 2.0**30
+
+
+def row(gib: float, rate: float, update: str = "", **axes: int) -> dict[str, Any]:
+    one = dict.fromkeys(("dp", "tp", "pp", "cp", "ep"), 1) | axes
+    return one | {
+        "peak_memory_bytes": gib * GIB,
+        "tokens_per_s_each": rate,
+        "samples_per_s": rate / 8,
+        "update": update,
+    }
+
+
+def names(rows: list[dict[str, Any]], capacity: float = 80) -> list[str]:
+    (axes,) = plot_fit(rows, "net on an array", capacity * GIB).axes
+    return [text.get_text() for text in axes.texts]
+
+
+def test_the_front_has_its_names() -> None:
+    rows = [
+        row(70, 100, "replicated", dp=8),
+        row(40, 90, "weights", dp=4, tp=2),
+        row(60, 80, dp=2),
+        row(20, 70, pp=8),
+    ]
+    assert names(rows) == ["pp 8", "dp 4, tp 2, ZeRO 3", "dp 8, ZeRO 0"]
+    assert names([row(1, 10)]) == ["one device"]
+    many = [row(k, 100 + k, dp=k) for k in range(1, 10)]
+    assert names(many) == [f"dp {k}" for k in (6, 7, 8, 9)]
+    assert len(names(many)) == MOST_NAMED
+
+
+def test_differences_can_be_seen() -> None:
+    """Rates within a per cent of each other take up the picture, not a line at its top."""
+    (axes,) = plot_fit([row(70, 1000, dp=8), row(40, 995, dp=4)], "", 80 * GIB).axes
+    low, high = axes.get_ylim()
+    assert 980 < low < 995
+    assert 1000 < high < 1020
+
+
+def test_a_memory_that_is_far_away_is_said() -> None:
+    (axes,) = plot_fit([row(5, 10)], "", 80 * GIB).axes
+    assert axes.get_xlabel().endswith("[GiB]; memory limit: 80 GiB")
+    with pytest.raises(UsageError, match="no combination fits"):
+        plot_fit([], "", GIB)
