@@ -28,7 +28,7 @@ from experiments.results.speedups import (
     parse_levels,
     scaled,
 )
-from experiments.results.sweeps import grid_of, records, swept
+from experiments.results.sweeps import grid_of, planners_for, records, swept
 from simulator.search.shares import FAIRER
 
 HIDDEN = ("optimizer", "memory_reserve", "micro_batch", "recompute", "pipeline.schedule")
@@ -76,7 +76,6 @@ def _shown(args: argparse.Namespace, result: ComparisonResult | ScalingResult, a
 
 
 ENDINGS = (".csv", ".json", ".parquet")
-KNOWN = (*ENDINGS, ".md", ".txt")
 
 
 def configure_sweep(parser: Parser) -> None:
@@ -88,10 +87,9 @@ def configure_sweep(parser: Parser) -> None:
 
 def run_sweep(args: argparse.Namespace) -> None:
     """Run what is missing, then show table and picture."""
+    args.planners = planners_for(args.planners, args.vary)
     study = study_of(args)
     grid = grid_of(study, args.vary)
-    if args.output and not args.output.lower().endswith(KNOWN):
-        raise UsageError(f"--output {args.output!r}: the name must end in {', '.join(KNOWN)}")
     check_outputs(args)
     if args.plot:
         check_drawable(grid)

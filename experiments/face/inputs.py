@@ -105,8 +105,10 @@ def planner_of(given: Any, options: Mapping[str, Any] | None = None) -> str | Pl
 def planners_of(given: Any, options: Mapping[str, Any]) -> list[str | Planner]:
     """Planners from one or several; text is a list as the command line's.
 
-    With degrees of parallelism, "axes" is one of "all".
+    With degrees of parallelism "all" is "axes" alone: the others do not read them.
     """
+    if given == "all" and options.get("parallel"):
+        given = AXES
     known = [*PLANNERS, *([AXES] if options.get("parallel") else [])]
     several = _several("planners", given, known, callable)
     return [planner_of(one) for one in several]

@@ -16,7 +16,7 @@ from experiments.report.study import report as page_of
 from experiments.results.formats import flat
 from experiments.results.result import Result
 from experiments.results.speedups import ComparisonResult, ScalingResult, compared, scaled, whole
-from experiments.results.sweeps import SweepResult, grid_of, swept
+from experiments.results.sweeps import SweepResult, grid_of, planners_for, swept
 from experiments.studies.running.estimate import check_memory
 from experiments.studies.step_numbers import check_metrics
 from hardware import load_array
@@ -213,5 +213,6 @@ def sweep(
 
     A range is FIRST:LAST:log:COUNT or FIRST:LAST:lin:COUNT; texts as "batch=64,128" work too.
     """
+    planners = planners_for(planners, vary)
     study = study_of(networks, planners, array, batch, execution, set, options)
     return swept(study, grid_of(study, vary), estimate=estimate)

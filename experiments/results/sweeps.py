@@ -24,7 +24,7 @@ from experiments.studies.options import MODEL_OPTIONS, OF_COMMAS, Axis, check_ax
 from experiments.studies.step_numbers import MEASURES, check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
 from hardware import format_quantity
-from planners import AXES, PLANNERS
+from planners import AXES
 
 if TYPE_CHECKING:
     import pandas
@@ -94,12 +94,16 @@ class SweepResult(Result):
         return plot_sweep(self.grid, self.table, self.crossovers)
 
 
+def planners_for(planners: Any, varied: Vary) -> Any:
+    """What "all" planners are where degrees of parallelism are varied: the one that reads them."""
+    keys = [axis.key for axis in axes_of(varied)]
+    return AXES if planners == "all" and "parallel" in keys else planners
+
+
 def grid_of(study: Study, varied: Vary) -> Grid:
     """What is varied, in networks, planners and conditions; raises UsageError."""
-    asked, axes = study.conditions, axes_of(varied)
-    keys, planners = [axis.key for axis in axes], study.planners
-    if "parallel" in keys and set(planners) == set(PLANNERS):  # "all"
-        planners = (*planners, AXES)
+    asked, axes, planners = study.conditions, axes_of(varied), study.planners
+    keys = [axis.key for axis in axes]
     check_planned(planners, {axis.key: axis.values[0].text for axis in axes})
     check_axes(planners, keys)
     return Grid(

@@ -86,6 +86,18 @@ def test_axes_are_varied(tmp_path: Path) -> None:
     assert len({row["iteration_s"] for row in rows}) == 3
 
 
+def test_degrees_of_parallelism_are_for_the_planner_that_reads_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The others would do the same in each case."""
+    step = ("sweep", "--networks", "gpt2:layers=1:seq=16", *ARRAY)
+    rows = answer(capsys, *step, "--vary", "parallel=dp=8,dp=4 tp=2")
+    assert [row["planner"] for row in rows] == ["axes", "axes"]
+    assert {row["planner"] for row in answer(capsys, *step, "--vary", "batch=32")} > {"accpar"}
+    named = answer(capsys, *step, "--vary", "parallel=dp=8", "--planners", "owt,axes")
+    assert [row["planner"] for row in named] == ["owt", "axes"]
+
+
 def test_some_planner_must_read_axes(capsys: pytest.CaptureFixture[str]) -> None:
     step = ["speedup", "--networks", "lenet", "--array", "tpu-v3-8", "--parallel", "tp=8"]
     said = mistake(capsys, *step, "--planners", "accpar")

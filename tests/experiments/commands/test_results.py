@@ -112,7 +112,7 @@ def test_pruning_by_inputs(store: Path, capsys: pytest.CaptureFixture[str]) -> N
     [
         (("list", "--store", "none.db"), "none.db: there is no such store"),
         (("export", "--store", "s.db"), "export needs --output FILE ending in .csv"),
-        (("export", "--store", "s.db", "--output", "t.xls"), "export needs --output"),
+        (("export", "--store", "s.db", "--output", "t.xls"), "this command has no xls"),
         (("export", "--store", "s.db", "--output", "no/t.csv"), "cannot be written"),
         (("prune", "--store", "s.db"), "prune needs at least one condition"),
         (("prune", "--store", "s.db", "--where", "lenet"), "expected KEY=VALUE, as network=lenet"),

@@ -41,7 +41,7 @@ def test_a_given_plan_gives_the_step_that_its_planner_did(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not valid JSON"),
+        ("", "the file is empty"),
         ("[]", "not a plan"),
         ("{}", "not a plan: planner: is missing"),
         ("[" * 100_000, "not"),

@@ -326,7 +326,7 @@ def test_the_command_draws(
     ("args", "words"),
     [
         (["--vary", "batch=1", "--vary", "batch=2"], "varied twice"),
-        (["--vary", "batch=1", "--output", "t.xls"], "must end in .csv"),
+        (["--vary", "batch=1", "--output", "t.xls"], "this command has no xls; it writes"),
         (["--vary", "batch=1", "--plot", "t.gif"], "must end in .png"),
         (["--vary", "batch=1", "--jobs", "0"], "must be at least 1"),
         (["--vary", "batch=1", "--store", "/nowhere/s.db"], "Is the folder there"),
@@ -446,6 +446,7 @@ def test_what_all_cases_share_is_told_once(capsys: pytest.CaptureFixture[str]) -
     asked = (
         *("sweep", "--networks", "gpt2:layers=2:seq=64", "--array", "h100-cluster"),
         *("--set", "nodes=1", "--batch", "16", "--vary", "micro_batch=1,2", "--parallel", "dp=8"),
+        *("--planners", "all,axes"),
     )
     told = cli(capsys, *asked)
     title, head, *_ = told.splitlines()
