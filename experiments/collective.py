@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Unpack
 
+from rich.table import Table
+
 from experiments.face.asked import changed
-from experiments.face.forms import explicit
+from experiments.face.forms import ArrayLike, ArrayOptions, Changes, Progress, explicit
 from experiments.face.inputs import array_of
 from experiments.output import UsageError, hearing, pairs_table, table_of
 from experiments.pictures.figures import finish, panels
@@ -18,14 +20,19 @@ from experiments.studies import unread
 from experiments.terms import change, duration
 from hardware import Wires, format_quantity, in_bytes, parse_quantity
 from hardware.interconnect.fabric import Memory
-from simulator import DEPLOYED, PICOSECONDS, closed_form, moved_bytes, offer, offers, run_alone
+from simulator import (
+    DEPLOYED,
+    PICOSECONDS,
+    Offer,
+    closed_form,
+    moved_bytes,
+    offer,
+    offers,
+    run_alone,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
-
-    from experiments.face.forms import ArrayLike, ArrayOptions, Changes, Progress
-    from simulator import Offer
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 SHOWN_LINKS = 8

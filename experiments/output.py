@@ -12,21 +12,18 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
+
+from rich import progress as bars
+from rich.console import Console, RenderableType
+from rich.table import Column, Table
 
 from experiments.encodings import legible
 from experiments.progress import Count, lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from rich.console import RenderableType
-    from rich.table import Column, Table
-
 
 NARROWEST = 80
 """Columns that every table fits; wider ones are used where the terminal has them."""
@@ -44,9 +41,6 @@ def text_of(*renderables: RenderableType) -> str:
 
     On a terminal longer lines are wrapped between words; elsewhere they stay whole.
     """
-    from rich.console import Console
-    from rich.table import Table
-
     console = Console(
         file=io.StringIO(),
         width=width(),
@@ -77,8 +71,6 @@ def prose(text: str, stream: TextIO | None) -> str:
 
 def _fitting(table: Table) -> Table:
     """A table without its title that gives up words before numbers, and folds what is too long."""
-    from rich.console import Console
-
     fitting = copy.copy(table)
     fitting.title = None
     tight = Console(width=WIDEST).measure(table).maximum > width()
@@ -146,8 +138,6 @@ def table_of(
     title: str, heads: Sequence[str], words: Sequence[str], rows: Iterable[Iterable[str]] = ()
 ) -> Table:
     """A table with rows, or for rows; columns of ``words`` stand left, those of numbers right."""
-    from rich.table import Table
-
     made = Table(title=title)
     for head in heads:
         made.add_column(head, justify="left" if head in words else "right")
@@ -158,8 +148,6 @@ def table_of(
 
 def pairs_table(title: str, *sections: Iterable[tuple[str, str]]) -> Table:
     """Names and values, a line between sections."""
-    from rich.table import Table
-
     made = Table(show_header=False, title=title)
     for section in sections:
         made.add_section()
@@ -260,9 +248,6 @@ def progress_bar(total: int | None) -> Iterator[Callable[[str], None]]:
         with lines(total) as count:
             yield count
         return
-    from rich import progress as bars
-    from rich.console import Console
-
     columns = (
         bars.SpinnerColumn(),
         bars.BarColumn(),

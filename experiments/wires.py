@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from rich.table import Table
 
 from experiments.collective import rates
 from experiments.files.measurements import Measured, Timed
@@ -25,9 +26,6 @@ from hardware.spec import Entry, Settings, load_settings
 from hardware.topology import protocol
 from simulator import PICOSECONDS, offer
 from simulator.collectives.choice import members_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 ROUNDS, CLOSE = 4, 0.02
 """Of the search: turns through the constants, and how near each comes, of its range."""

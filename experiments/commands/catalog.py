@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from experiments.commands.arguments import Parser, changed
 from experiments.commands.studies import ENDINGS
@@ -33,9 +35,6 @@ from hardware.reader import hint
 from hardware.spec import beside
 from planners import load_planner
 from workloads import LARGE, NETWORKS, Network, Sides, is_network
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def configure_list(parser: Parser) -> None:

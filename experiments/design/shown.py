@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from experiments.design.runs import fields_of
 from experiments.design.space import Design
 from experiments.design.study import Asked, Found
 from experiments.output import table
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 MOST_ROWS = 10
 

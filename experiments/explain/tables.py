@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.table import Table
+
+from experiments.explain.paths import Part, Paths
+from experiments.explain.study import Explanation
 from experiments.output import pairs_table, table_of
 from experiments.results.error_band import band_rows
 from experiments.studies.occupancy import fullest, memory_rows
@@ -13,12 +17,6 @@ from experiments.studies.step_numbers import axis_rows, throughput_rows
 from experiments.terms import SHARES, duration
 from simulator import PICOSECONDS
 from simulator.engine.operations import readable
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from experiments.explain.paths import Part, Paths
-    from experiments.explain.study import Explanation
 
 MOST_ROWS = 8
 """Rows of a table, and of a block's parts in it; ``--format json`` has all."""

@@ -9,6 +9,8 @@ from math import isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from rich.table import Table
+
 from experiments.design.judge import AIMS, Limits, StoredEvaluations
 from experiments.design.runs import device_of, fields_of
 from experiments.design.shown import rows, tables, to_dict
@@ -24,7 +26,17 @@ from experiments.design.study import (
     study,
 )
 from experiments.face.asked import opened, transforms_of
-from experiments.face.forms import explicit
+from experiments.face.forms import (
+    ArrayLike,
+    Changes,
+    DesignOptions,
+    ModelOptions,
+    Networks,
+    PlannerLike,
+    Progress,
+    StoreLike,
+    explicit,
+)
 from experiments.face.inputs import array_of, batch_of, execution_of, networks_of, planner_of
 from experiments.output import UsageError, deliver, hearing
 from experiments.pictures.plots import pareto
@@ -35,18 +47,6 @@ from experiments.studies.running.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
-
-    from experiments.face.forms import (
-        ArrayLike,
-        Changes,
-        DesignOptions,
-        ModelOptions,
-        Networks,
-        PlannerLike,
-        Progress,
-        StoreLike,
-    )
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -8,8 +8,18 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Unpack
 
+from rich.table import Table
+
 from experiments.face.asked import BATCH, changed, running, transforms_of
-from experiments.face.forms import explicit
+from experiments.face.forms import (
+    ArrayLike,
+    Changes,
+    ExecutionLike,
+    FitOptions,
+    NetworkLike,
+    Progress,
+    explicit,
+)
 from experiments.face.inputs import array_of, batch_of, execution_of, network_of
 from experiments.output import UsageError, table_of
 from experiments.pictures.plots import plot_fit
@@ -28,24 +38,14 @@ from experiments.studies.fits.asked import (
 from experiments.studies.fits.choices import VARIED, Choice, Choices, held_of, varied_of
 from experiments.studies.fits.fit import EVERY, Fit, differences, passed, row_of, run_choice
 from experiments.studies.options import parse_vary
+from experiments.studies.running.runner import Runner
 from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import aliased, duration
+from hardware import Array
 from planners.errors import check_batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
-
-    from experiments.face.forms import (
-        ArrayLike,
-        Changes,
-        ExecutionLike,
-        FitOptions,
-        NetworkLike,
-        Progress,
-    )
-    from experiments.studies.running.runner import Runner
-    from hardware import Array
 
 SHOWN = 15
 COLUMNS = ("size", "micro_batch", "update")

@@ -9,34 +9,32 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from experiments.options import ALIASES, OPTIONS
 from experiments.output import UsageError
+from experiments.results.planned import PlanResult
+from experiments.studies.running.store import Store
+from hardware import Array
+from planners import Plan, Planner
+from simulator import Execution
+from workloads import Network
 
-if TYPE_CHECKING:
-    from experiments.results.planned import PlanResult
-    from experiments.studies.running.store import Store
-    from hardware import Array
-    from planners import Plan, Planner
-    from simulator import Execution
-    from workloads import Network
+NetworkLike = str | PathLike[str] | Network | tuple[Any, Any]
+"""A name of the zoo, a path, a network, or a PyTorch module and an example of its input."""
+PlannerLike = str | Planner | Plan | PlanResult
+"""A name, a function with a planner's signature, or a plan that is made already."""
+ArrayLike = str | PathLike[str] | Array
+"""A name of the catalog, the path of a TOML file, or an array."""
+ExecutionLike = str | Execution
+""" "published", "deployed", or a model with its options."""
+StoreLike = str | PathLike[str] | Store
+"""The path of a file that keeps finished cases, or one that is open."""
 
-    NetworkLike = str | PathLike[str] | Network | tuple[Any, Any]
-    """A name of the zoo, a path, a network, or a PyTorch module and an example of its input."""
-    PlannerLike = str | Planner | Plan | PlanResult
-    """A name, a function with a planner's signature, or a plan that is made already."""
-    ArrayLike = str | PathLike[str] | Array
-    """A name of the catalog, the path of a TOML file, or an array."""
-    ExecutionLike = str | Execution
-    """ "published", "deployed", or a model with its options."""
-    StoreLike = str | PathLike[str] | Store
-    """The path of a file that keeps finished cases, or one that is open."""
-
-    Networks = NetworkLike | Iterable[NetworkLike]
-    """One network or several; text is a list as the command line's: "A,B", or "all"."""
-    Planners = PlannerLike | Iterable[PlannerLike]
-    """One planner or several; text is a list as the command line's: "A,B", or "all"."""
+Networks = NetworkLike | Iterable[NetworkLike]
+"""One network or several; text is a list as the command line's: "A,B", or "all"."""
+Planners = PlannerLike | Iterable[PlannerLike]
+"""One planner or several; text is a list as the command line's: "A,B", or "all"."""
 
 Changes = str | Iterable[str] | Mapping[str, object]
 """What ``--set`` takes: "KEY=VALUE", several of them, or values by key."""

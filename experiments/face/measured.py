@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from rich.table import Table
+
 from experiments.face.asked import running
-from experiments.face.forms import explicit
+from experiments.face.forms import Changes, RunOptions, explicit
 from experiments.face.inputs import assignments
 from experiments.files.measurements import is_nccl, log_text, nccl
 from experiments.measured import collectives, large_models, pods, steps
 from experiments.measured.calibrated import COLUMNS, Calibration, calibrated, said, toml_of
+from experiments.measured.collectives import LatencyRow
+from experiments.measured.pods import PodRow
 from experiments.measured.rows import load, shipped
 from experiments.measured.section import Section, lines
+from experiments.measured.steps import RingRow
 from experiments.measured.study import predicted
 from experiments.output import UsageError, deliver, fitted, hearing
 from experiments.results.result import Result
@@ -26,12 +31,6 @@ from workloads import load_network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
-
-    from experiments.face.forms import Changes, RunOptions
-    from experiments.measured.collectives import LatencyRow
-    from experiments.measured.pods import PodRow
-    from experiments.measured.steps import RingRow
 
 NETWORK = "resnet50"
 RUN = ("store", "jobs", "cluster", "max_memory")

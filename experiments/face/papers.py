@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from experiments.face.asked import opened
-from experiments.face.forms import explicit
+from experiments.face.forms import Progress, StoreLike, explicit
 from experiments.face.inputs import names
 from experiments.output import UsageError, hearing, table_of
 from experiments.papers.figure import Figure, largest
@@ -19,9 +21,6 @@ from experiments.results.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
-    from rich.table import Table
-
-    from experiments.face.forms import Progress, StoreLike
 
 TITLES = {
     "hypar": "HyPar (Song et al., HPCA 2019)",

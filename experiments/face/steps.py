@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import os
 from os import PathLike
-from typing import TYPE_CHECKING, Unpack, cast, overload
+from typing import Unpack, cast, overload
 
 from experiments.explain.traced import TraceDifferenceResult, traced
 from experiments.face.asked import SHORT, cases_of, changed
-from experiments.face.forms import explicit
+from experiments.face.forms import (
+    ArrayLike,
+    Changes,
+    ExecutionLike,
+    NetworkLike,
+    PlannerLike,
+    Progress,
+    RunsOptions,
+    StepOptions,
+    explicit,
+)
 from experiments.face.inputs import named
 from experiments.output import UsageError
 from experiments.results.difference import DifferenceResult, differing
@@ -17,18 +27,6 @@ from experiments.results.planned import PlanResult
 from experiments.results.step import StepResult, stepped
 from experiments.studies.case import plan_of
 from experiments.studies.runs.run import run_of
-
-if TYPE_CHECKING:
-    from experiments.face.forms import (
-        ArrayLike,
-        Changes,
-        ExecutionLike,
-        NetworkLike,
-        PlannerLike,
-        Progress,
-        RunsOptions,
-        StepOptions,
-    )
 
 
 @explicit()

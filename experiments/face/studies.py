@@ -5,10 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Any, Unpack, cast
+
+from rich.table import Table
 
 from experiments.face.asked import changed, running, study_of, transforms_of
-from experiments.face.forms import explicit
+from experiments.face.forms import (
+    ArrayLike,
+    Changes,
+    ExecutionLike,
+    NetworkLike,
+    Networks,
+    Planners,
+    ReportOptions,
+    StudyOptions,
+    Vary,
+    explicit,
+)
 from experiments.face.inputs import network_of
 from experiments.output import UsageError, whole_file
 from experiments.report.study import Study, drawn_case, steps
@@ -22,23 +35,7 @@ from experiments.studies.step_numbers import check_metrics
 from hardware import load_array
 from planners import planner_name
 from simulator.search.shares import FAIRER
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from experiments.face.forms import (
-        ArrayLike,
-        Changes,
-        ExecutionLike,
-        NetworkLike,
-        Networks,
-        Planners,
-        ReportOptions,
-        StudyOptions,
-        Vary,
-    )
-    from workloads import Network
-
+from workloads import Network
 
 ARRAYS = ("accpar-mixed", "accpar-homogeneous")
 MAPPED, DRAWN, PLANNER = "resnet18", "vgg11", "accpar"

@@ -7,10 +7,22 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
+
+from rich.table import Table
 
 from experiments.face.asked import changed, opened, transforms_of
-from experiments.face.forms import explicit
+from experiments.face.forms import (
+    ArrayLike,
+    Changes,
+    ExecutionLike,
+    ModelOptions,
+    NetworkLike,
+    Progress,
+    StoreLike,
+    Vary,
+    explicit,
+)
 from experiments.face.inputs import array_of, execution_of, named, names, network_of
 from experiments.notices import tell
 from experiments.output import UsageError, deliver, hearing, whole_file
@@ -26,22 +38,8 @@ from experiments.studies.training.run import Trained, Training, each, unread_cha
 from experiments.studies.training.sweep import points, swept
 from experiments.studies.training.tables import grid, several, tables
 from experiments.terms import aliased
+from hardware import Array
 from simulator.asynchronous.registry import ALGORITHMS
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from experiments.face.forms import (
-        ArrayLike,
-        Changes,
-        ExecutionLike,
-        ModelOptions,
-        NetworkLike,
-        Progress,
-        StoreLike,
-        Vary,
-    )
-    from hardware import Array
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -8,7 +8,9 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from experiments.face.forms import explicit
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
@@ -20,9 +22,6 @@ from experiments.results.result import Result
 from hardware.reader import Fields, parse_json, parse_toml, parse_yaml, read_text
 from workloads import Transformer
 from workloads.importers.hugging_face import config_of, read_config
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 HUGGING_FACE = "Hugging Face's config.json"
 READERS: dict[str, tuple[Callable[[Fields], Job], re.Pattern[str], re.Pattern[str]]] = {

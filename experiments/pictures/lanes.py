@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from experiments.output import UsageError
+from simulator import Operation, Timeline, Worker
 from simulator.lowering.pipeline.transfers import BETWEEN
-
-if TYPE_CHECKING:
-    from simulator import Operation, Timeline, Worker
-
 
 BOARD = -1
 """The level of a board, or of a single core, below every split."""

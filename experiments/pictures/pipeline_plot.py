@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
 from experiments.pictures.gantt import LINE, NAME_SIZE, time_unit
 from experiments.pictures.palette import IDLE, PHASES
+from planners import Plan
+from simulator import Timeline
 from simulator.analysis.stages import PassSpan, bubble, passes, stage_uses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from planners import Plan
-    from simulator import Timeline
 
 MOST_ROWS = 64
 MOST_PASSES = 96

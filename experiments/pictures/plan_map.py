@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from experiments.output import UsageError
 from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
 from experiments.pictures.palette import TYPES
+from hardware import Array, Group
+from planners import Partition, Plan, Split
 from planners.plan.updates import sharded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from hardware import Array, Group
-    from planners import Partition, Plan, Split
 
 SPLITS = {"I": "the batch", "II": "the inputs", "III": "the outputs", "IV": "the groups"} | {
     "V": "positions"

@@ -29,8 +29,11 @@ from experiments.pictures.figures import (
 )
 from experiments.pictures.gantt import time_unit
 from experiments.pictures.palette import SERIES
-from experiments.studies.options import ZERO
-from experiments.studies.speedups import BASELINE
+from experiments.studies.comparison import Level
+from experiments.studies.options import ZERO, Axis
+from experiments.studies.speedups import BASELINE, Comparison
+from experiments.studies.sweep import Crossover, Grid
+from experiments.studies.training.run import Trained
 from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
@@ -38,12 +41,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
-
-    from experiments.studies.comparison import Level
-    from experiments.studies.options import Axis
-    from experiments.studies.speedups import Comparison
-    from experiments.studies.sweep import Crossover, Grid
-    from experiments.studies.training.run import Trained
 
 
 def plot_speedups(result: Comparison) -> Figure:

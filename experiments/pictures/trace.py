@@ -14,17 +14,15 @@ from experiments.output import whole_file
 from experiments.pictures.lanes import BOARD, Site, Slice, labels, slices_by_resource, tracks
 from experiments.results.formats import csv_of
 from hardware import Wires
-from simulator import PICOSECONDS
+from simulator import PICOSECONDS, Operation, Record, Timeline
 from simulator.analysis.memory_timeline import Filled, filled
 from simulator.engine.operations import CLASSES
 from simulator.engine.records import NO_ROW
+from simulator.engine.resources import Resource
 from simulator.lowering.pipeline.transfers import BETWEEN
 
 if TYPE_CHECKING:
     import pandas
-
-    from simulator import Operation, Record, Timeline
-    from simulator.engine.resources import Resource
 
 
 Sample = tuple[int, float]

@@ -6,15 +6,13 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from rich.table import Table as Printed
 
 from experiments.pictures.palette import css
-
-if TYPE_CHECKING:
-    from rich.table import Table as Printed
 
 LABELS = {
     "training": "training",

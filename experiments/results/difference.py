@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from experiments.explain.alternatives import too_full
 from experiments.explain.tables import others
 from experiments.output import UsageError, table_of
@@ -23,7 +25,6 @@ from simulator import Timeline
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

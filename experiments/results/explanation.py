@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from experiments.explain import tables
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import Explanation, explain, messages, steps_of
@@ -26,7 +28,6 @@ from simulator import PICOSECONDS, Timeline
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

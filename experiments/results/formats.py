@@ -6,20 +6,19 @@ import argparse
 import csv
 import io
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment
+from rich.table import Table
 
 from experiments.output import UsageError
 from experiments.terms import aliased
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import pandas
-    from jinja2 import Template
-    from rich.table import Table
 
 FORMATS = ("table", "json", "csv", "md")
 """What every command that prints a table can print; ``table`` is the default."""
@@ -88,8 +87,6 @@ def _inert(cell: Any) -> Any:
 
 def markdown_of(*parts: Table | str) -> str:
     """Tables between bars, their titles in bold, sentences as paragraphs; names stay text."""
-    from rich.table import Table
-
     found: list[str] = []
     for part in parts:
         if isinstance(part, Table):
@@ -140,14 +137,8 @@ PARTS = """\
 def html_of(parts: Iterable[Table | str]) -> str:
     """Tables and sentences one below the other; whatever names contain, it stays text."""
     shown = [part.strip() if isinstance(part, str) else _shown(part) for part in parts]
-    return _template().render(parts=filter(None, shown), style=CELL, rule=RULE)
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment
-
-    return Environment(autoescape=True).from_string(PARTS)
+    template = Environment(autoescape=True).from_string(PARTS)
+    return template.render(parts=filter(None, shown), style=CELL, rule=RULE)
 
 
 def _shown(table: Table) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from experiments.output import table_of, width
 from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
@@ -19,7 +21,6 @@ from planners.plan.updates import bucket_words, update_order_words
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
 
 from experiments.output import UsageError, check_writable, deliver, text_of, to_json, whole_file
 from experiments.pictures.figures import check_plot, save, shortened
@@ -14,12 +18,8 @@ from hardware import format_quantity
 from hardware.reader import extra
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping, Sequence
-
     import pandas
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 LONGEST = 100
 """Characters of a ``repr``'s words; names may be of any length."""

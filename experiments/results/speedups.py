@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rich.table import Table
+
 from experiments.face.asked import Study, running
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, table_of
@@ -30,7 +32,6 @@ from experiments.terms import aliased
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 
 AnySpeedups = TypeVar("AnySpeedups", "ComparisonResult", "ScalingResult")

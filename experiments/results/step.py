@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from experiments.explain.alternatives import best_of, freed
 from experiments.files import chakra, kineto
 from experiments.files.ranks import Ranks, one_a_rank
@@ -15,12 +17,12 @@ from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, pairs_table, progress_bar, table_of
 from experiments.pictures.figures import save
 from experiments.pictures.gantt import plot_gantt
-from experiments.pictures.lanes import BOARD, chart, labels, sites
+from experiments.pictures.lanes import BOARD, Chart, Site, chart, labels, sites
 from experiments.pictures.pipeline_plot import plot_pipeline
 from experiments.pictures.trace import memory, to_frame, trace_events, write_csv, write_trace
 from experiments.progress import working
 from experiments.results.error_band import ErrorBand, assumed, band_rows, banded, error_band
-from experiments.results.explanation import explained
+from experiments.results.explanation import ExplanationResult, explained
 from experiments.results.formats import flat
 from experiments.results.planned import PlanResult
 from experiments.results.result import Result, readable
@@ -48,10 +50,6 @@ from simulator.engine.operations import CLASSES
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from rich.table import Table
-
-    from experiments.pictures.lanes import Chart, Site
-    from experiments.results.explanation import ExplanationResult
 
 
 RUN = Run()

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
+from rich.table import Table
+
 from experiments.face.asked import Study, check_planned, running
 from experiments.face.forms import Vary
 from experiments.face.inputs import option_text
@@ -29,7 +31,6 @@ from planners import AXES
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

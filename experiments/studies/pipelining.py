@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from experiments.output import table_of
 from experiments.terms import duration
@@ -13,9 +15,6 @@ from planners.order import Phase
 from simulator import PICOSECONDS, Execution, Timeline
 from simulator.analysis.stages import bubble, stage_uses
 from workloads import Network, Transformer, partition_graph
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def cut_blocks(network: Network, plan: Plan) -> list[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from experiments.output import UsageError, pairs_table
 from experiments.studies.case import Case, step_of
@@ -15,10 +17,6 @@ from planners import Staging
 from simulator.analysis.stages import stage_uses
 from simulator.asynchronous.learning.pipelines import Stages, learn_pipeline
 from simulator.asynchronous.learning.problems import load_problem
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 METHOD, USUAL = "pipeline", "pipedream"
 

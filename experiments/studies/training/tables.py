@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from experiments.output import fitted, pairs_table
 from experiments.studies.options import Axis
 from experiments.studies.training.run import Training
 from hardware import format_quantity
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SHOWN_LINKS = 5
 SMALL = (
