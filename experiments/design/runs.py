@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from math import fsum
+from math import fsum, inf
 from operator import itemgetter
 from typing import Any
 
@@ -42,8 +42,8 @@ class Ran:
         return self.designs[0] if len(self.designs) == 1 else None
 
 
-def device_of(array: Array) -> Device:
-    """The device whose units are designed; raises UsageError unless all are alike, with units."""
+def units_of(array: Array) -> Units:
+    """The units that are designed; raises UsageError unless all devices are alike, with units."""
     if len(array.group.kinds) > 1:
         raise UsageError(f"{array.name}: its devices are unlike; a design is for one kind of them")
     device = array.group.kinds[0][0]
@@ -52,7 +52,15 @@ def device_of(array: Array) -> Device:
             f"{array.name}: {device.name} has no [units] to design; take --array wham-1, or a "
             "device whose spec describes them (as tpu-v2-units)"
         )
-    return device
+    return device.units
+
+
+def limits_of(array: Array) -> Limits:
+    """What a chip of the base design has: its area and power."""
+    units, (device, _) = units_of(array), array.group.kinds[0]
+    reached = device.roofline.memory_efficiency * device.hbm_bytes_per_s
+    free = Limits(inf, inf, device.cores_per_chip, reached)
+    return free._replace(area_mm2=free.area(units), power_w=free.power(units))
 
 
 def with_units(array: Array, units: Sequence[Units], places: Sequence[Place] = ()) -> Array:

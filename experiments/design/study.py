@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from experiments.design import local
 from experiments.design.choice import Sized, balanced, choose, fastest
 from experiments.design.judge import Aim, Judge, Limits, Score, StoredEvaluations
-from experiments.design.runs import Ran, Runs, device_of
+from experiments.design.runs import Ran, Runs, units_of
 from experiments.design.space import Design, Space
 from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of
@@ -93,9 +93,7 @@ def study(
     Raises UsageError where no design is allowed.
     """
     budget = budget_of(asked)
-    base = device_of(asked.cases[0].array).units
-    if base is None:  # device_of has looked
-        raise AssertionError
+    base = units_of(asked.cases[0].array)
     plans = [plan_of(case) for case in asked.cases]
     found = [
         sites(case.network, plan, case.array, case.execution)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from rich.table import Table
 
 from experiments.design.judge import AIMS, Limits, StoredEvaluations
-from experiments.design.runs import device_of, fields_of
+from experiments.design.runs import fields_of, limits_of
 from experiments.design.shown import rows, tables, to_dict
 from experiments.design.space import load_space
 from experiments.design.spec import specs_of
@@ -171,15 +172,10 @@ def design(
 
 def _limits(cases: Sequence[Case], area: float | str | None, power: float | str | None) -> Limits:
     """What a chip may have at most: as asked, or what the base design has."""
-    device = device_of(cases[0].array)
-    units = device.units
-    if units is None:  # device_of has looked
-        raise AssertionError
-    reached = device.roofline.memory_efficiency * device.hbm_bytes_per_s
-    free = Limits(float("inf"), float("inf"), device.cores_per_chip, reached)
-    return free._replace(
-        area_mm2=_positive(area, "--area", "mm2") or free.area(units),
-        power_w=_positive(power, "--power", "W") or free.power(units),
+    base = limits_of(cases[0].array)
+    return base._replace(
+        area_mm2=_positive(area, "--area", "mm2") or base.area_mm2,
+        power_w=_positive(power, "--power", "W") or base.power_w,
     )
 
 
@@ -205,20 +201,17 @@ def _whole(given: int | str, option: str, least: int = 1) -> int:
 
 def _searched(asked: Asked, store: Store | None, hears: Progress | None) -> Found:
     """A study with a progress bar, its evaluations kept."""
-    kept: list[StoredEvaluations] = []
 
     def kept_for(of: str) -> StoredEvaluations | None:
-        if store is not None:
-            kept.append(StoredEvaluations(store, of))
-        return kept[-1] if store is not None else None
+        if store is None:
+            return None
+        kept = StoredEvaluations(store, of)
+        ending.callback(kept.flush)
+        return kept
 
     total = budget_of(asked) if asked.search != "wham" else None
-    try:
-        with hearing(hears, total) as progress:
-            return study(asked, kept_for=kept_for, progress=progress)
-    finally:
-        for one in kept:
-            one.flush()
+    with ExitStack() as ending, hearing(hears, total) as progress:
+        return study(asked, kept_for=kept_for, progress=progress)
 
 
 def _baselines(asked: Asked, found: Found, hears: Progress | None) -> list[dict[str, Any]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-from experiments.design.judge import Limits
-from experiments.design.runs import device_of
+from experiments.design.runs import limits_of
 from experiments.design.space import load_space
 from experiments.design.study import Asked, run_search, study
 from experiments.output import table, text_of
@@ -22,13 +21,8 @@ BATCHES = {**dict.fromkeys(ZOO, 64), "bert-large": 8, "gpt2": 8}
 def row(name: str) -> dict[str, str]:
     """One network's line of the table."""
     array = load_array("wham-1")
-    device = device_of(array)
-    free = Limits(float("inf"), float("inf"), 1, 0.75 * device.hbm_bytes_per_s)
-    if device.units is None:  # device_of has looked
-        raise AssertionError
-    limits = free._replace(area_mm2=free.area(device.units), power_w=free.power(device.units))
     case = Case(load_network(name), "data_parallel", array, BATCHES[name], execution=DEPLOYED)
-    found = study(Asked((case,), load_space("small"), limits))
+    found = study(Asked((case,), load_space("small"), limits_of(array)))
     ours = found.judge
     every, drawn = ours.fresh(), ours.fresh()
     started = perf_counter()

@@ -6,8 +6,8 @@ from itertools import islice
 import pytest
 
 from experiments.design import local
-from experiments.design.judge import BudgetSpent, Delays, Judge, Limits, delays
-from experiments.design.runs import device_of
+from experiments.design.judge import BudgetSpent, Delays, Judge, delays
+from experiments.design.runs import limits_of, units_of
 from experiments.design.space import Design, load_space
 from experiments.design.study import at_random, exhaustive
 from experiments.studies.case import Case, plan_of
@@ -32,12 +32,10 @@ def step_of(name: str) -> UnitStep:
 
 
 def judge_of(*names: str, space: str = "small", **more: object) -> Judge:
-    device = device_of(load_array("wham-1"))
-    assert device.units is not None
-    free = Limits(float("inf"), float("inf"), 1, 525e9)
-    limits = free._replace(area_mm2=free.area(device.units), power_w=free.power(device.units))
-    steps = [step_of(name) for name in names]
-    return Judge(load_space(space), steps, limits, device.units, **more)  # type: ignore[arg-type]
+    array, steps = load_array("wham-1"), [step_of(name) for name in names]
+    space_, limits, units = load_space(space), limits_of(array), units_of(array)
+    assert (limits.cores, limits.hbm_bytes_per_s) == (1, 525e9)
+    return Judge(space_, steps, limits, units, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
