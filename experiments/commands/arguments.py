@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from experiments.hints import remedy
-from experiments.options import ALIASES, OPTIONS, SPEC_KEYS, SPEC_TABLES, TITLES, Option
+from experiments.options import ALIASES, OPTIONS, SPEC_KEYS, SPEC_TABLES, TITLES, Option, leaves
 from experiments.output import UsageError
 from experiments.results.formats import FORMATS
 from hardware.reader import parse_toml, read_text
@@ -210,7 +210,7 @@ class Config:
             if key == KIND and isinstance(value, dict):
                 self.network = ":".join([KIND, *self._sizes(value)])
             elif isinstance(value, dict) and not many:
-                for path, leaf in _leaves(value, f"{key}."):
+                for path, leaf in leaves(value, f"{key}."):
                     yield from self._one(path, leaf)
             else:
                 yield from self._one(key, value)
@@ -285,7 +285,7 @@ class Config:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             yield from value
         elif isinstance(value, dict):
-            for path, leaf in _leaves(value):
+            for path, leaf in leaves(value):
                 yield f"{path}={self._assigned(f'{key}.{path}', flag, leaf)}"
         else:
             raise self._error(key, 'write a table, as [vary], or a list of "KEY=VALUE"')
@@ -384,14 +384,6 @@ def _config_of(words: Sequence[str]) -> str | None:
 
 def _key(text: str) -> str:
     return text.partition("=")[0].strip()
-
-
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def unknown_flag(parser: Parser, word: str, commands_with: Callable[[str], list[str]]) -> str:

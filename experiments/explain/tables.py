@@ -45,7 +45,8 @@ def layer_tables(result: Explanation) -> Iterator[Table]:
 
 def _rows(indent: str, parts: Sequence[Part]) -> Iterator[tuple[str, Sequence[Part]]]:
     for part in parts[:MOST_ROWS]:
-        yield indent + called(part), [part]
+        repeats = f" ({part.count} x)" if part.count > 1 else ""
+        yield f"{indent}{part.name}{repeats}", [part]
         yield from _rows(indent + "  ", part.parts)
     if rest := parts[MOST_ROWS:]:
         yield f"{indent}{others(len(rest))}", rest
@@ -54,11 +55,6 @@ def _rows(indent: str, parts: Sequence[Part]) -> Iterator[tuple[str, Sequence[Pa
 def others(count: int) -> str:
     """How many more rows there are, in a row's name."""
     return f"{count} other{'s' * (count > 1)}"
-
-
-def called(part: Part) -> str:
-    """A part's name; a block's with how often it is repeated."""
-    return f"{part.name} ({part.count} x)" if part.count > 1 else part.name
 
 
 def _cells(paths: Paths, parts: Sequence[Part]) -> list[str]:

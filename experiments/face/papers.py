@@ -15,7 +15,8 @@ from experiments.face.forms import Progress, StoreLike, explicit
 from experiments.face.inputs import names
 from experiments.output import UsageError, hearing, table_of
 from experiments.papers.figure import Figure, largest
-from experiments.papers.pictures import check_folder, plot_figure, plot_figures
+from experiments.papers.pictures import check_folder, plot_figure
+from experiments.pictures.figures import save
 from experiments.results.formats import flat
 from experiments.results.result import Result
 
@@ -87,7 +88,8 @@ class PaperResult(Result):
     def save(self, path: str | os.PathLike[str], ending: str = ".png") -> None:
         """Draw each figure in a folder, as PAPER-FIGURE.png (.svg, .pdf)."""
         check_folder(os.fspath(path))
-        plot_figures(self.paper, self.figures, os.fspath(path), ending)
+        for key, figure in self.figures.items():
+            save(plot_figure(figure), os.path.join(path, f"{self.paper}-{key}{ending}"))
 
 
 @explicit(

@@ -117,10 +117,11 @@ def job_of(case: Case, plan: Plan) -> Job:
             f"--export: frameworks give each of dp={axes.dp} replicas as many samples, and a batch "
             f"of {case.batch} is no multiple of {each}; take one that is"
         )
+    moments = len(case.array.group.arithmetic.moment_bytes)
     options: dict[str, Any] = {
         "batch": case.batch,
         "precision": precision_of(case.array),
-        "optimizer": optimizer_of(case.array),
+        "optimizer": next((name for name, n in OPTIMIZERS.items() if n == moments), "adam"),
         "zero": next((int(k) for k, v in ZERO.items() if v == execution.update), 0),
         "micro_batch": micro,
         "recompute": execution.recompute,
@@ -216,9 +217,3 @@ def precision_of(array: Array) -> str:
     word = next((s.value for s in array.settings if s.key.endswith("arithmetic.compute")), "")
     wide = array.group.arithmetic.activation_bytes == 4
     return str(word) or ("fp32" if wide else "bf16")
-
-
-def optimizer_of(array: Array) -> str:
-    """The optimizer, by how much state of each parameter it has."""
-    many = len(array.group.arithmetic.moment_bytes)
-    return next((name for name, moments in OPTIMIZERS.items() if moments == many), "adam")

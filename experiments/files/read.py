@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from experiments.files import deepspeed, maxtext, megatron, torchtitan
 from experiments.files.job import Job, sizes_of
 from experiments.files.measurements import Log, is_mllog, is_nccl, log_text, mllog
 from experiments.notices import tell
+from experiments.options import leaves
 from experiments.output import UsageError, deliver
 from experiments.results.result import Result
 from hardware.reader import Fields, parse_json, parse_toml, parse_yaml, read_text
@@ -161,7 +162,7 @@ def _read(name: str) -> tuple[str, Job]:
         values = _shell(name, text)
     if not isinstance(values, dict):
         raise UsageError(f"{name}: no keys and values")
-    flat = dict(_flat(values))
+    flat = dict(leaves(values))
     kind = next(
         (kind for kind, (_, _, known) in READERS.items() if any(map(known.fullmatch, flat))),
         _MEGATRON,
@@ -189,15 +190,6 @@ def _network(path: str) -> Job:
     if isinstance(found.of, Transformer):
         return Job(sizes=sizes_of(found.of), notes=found.notes)
     return Job(network=path, notes=found.notes)
-
-
-def _flat(table: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves by their paths, "training.seq_len"."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _by_last(flat: Mapping[str, Any]) -> dict[str, Any]:

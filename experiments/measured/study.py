@@ -11,7 +11,6 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import NamedTuple
 
 from experiments.measured.case import Ran, RowCase, case_of, run_rows
@@ -200,8 +199,7 @@ def probes_of(rows: Iterable[Row]) -> dict[tuple[str, float], RowCase]:
     }
 
 
-@lru_cache
-def shipped_steps() -> Mapping[str, float]:
+def shipped_steps() -> dict[str, float]:
     """Seconds of ``STEPS`` by their cases' keys: once anything else changes, none is found."""
     return {cells["key"]: float(cells["step_s"]) for _, cells in shipped_rows(STEPS)}
 

@@ -6,8 +6,9 @@ the TOML file of ``--config`` take. Flags that are not ``shown`` work, and no ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from textwrap import fill
+from typing import Any
 
 from experiments.options.commands import COMMANDS, PIPEDREAM
 from experiments.options.option import Option
@@ -31,6 +32,15 @@ ALIASES = {option.name.replace("-", "_"): key for key, option in reversed(OPTION
 SPEC_KEYS = ("description", "execution", "nodes", "precision", "optimizer", "stack", "price")
 SPEC_TABLES = ("devices", "network", "topology")
 """Keys and tables of an array's spec, which ``--set`` and ``--config`` take as well."""
+
+
+def leaves(table: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Values of a table and of those in it by their paths, "training.seq_len"."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def option_rows() -> list[dict[str, str]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
 from experiments.papers.figure import Figure, Row
-from experiments.pictures.figures import PAPERS, Height, colours, grouped_bars, panels, save, titled
+from experiments.pictures.figures import PAPERS, Height, colours, grouped_bars, panels, titled
 from experiments.pictures.palette import TYPES as TYPE_COLOURS
 
 if TYPE_CHECKING:
@@ -28,14 +27,6 @@ def check_folder(folder: str) -> None:
         raise UsageError(f"--plot {folder!r}: not a folder that can be made: {error}") from None
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--plot {folder!r}: permission denied")
-
-
-def plot_figures(
-    paper: str, figures: Mapping[str, Figure], folder: str, ending: str = ".png"
-) -> None:
-    """Write ``PAPER-KEY.png`` for every figure, or .svg, or .pdf."""
-    for key, figure in figures.items():
-        save(plot_figure(figure), str(Path(folder) / f"{paper}-{key}{ending}"))
 
 
 LONGEST = 14

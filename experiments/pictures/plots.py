@@ -398,7 +398,8 @@ def plot_training(found: Sequence[Trained]) -> Figure:
         colour = SERIES[number % len(SERIES)]
         label = plain(shortened(one.asked.method, 40))
         slow = slow_workers(one)
-        named = f"{label}, dashed: {_workers(slow)}" if slow else label
+        whose = f"worker{'s' * (len(slow) > 1)} {', '.join(map(str, slow))}"
+        named = f"{label}, dashed: {whose}" if slow else label
         _progress(axes[0], one, colour, named, slow)
         if learns:
             axes[1].plot(*zip(*one.curve, strict=True), color=colour, lw=1.0, label=label)
@@ -425,10 +426,6 @@ def _progress(axes: Axes, one: Trained, colour: str, name: str, slow: Sequence[i
         label = name if w == first else None
         dashes = "--" if w in slow else "-"
         axes.plot(times[some], some, dashes, color=colour, lw=0.8, alpha=0.8, label=label)
-
-
-def _workers(numbers: Sequence[int]) -> str:
-    return f"worker{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 def slow_workers(one: Trained) -> list[int]:

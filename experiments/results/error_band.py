@@ -22,8 +22,7 @@ from experiments.studies.published_values import shipped_rows
 from experiments.terms import duration
 from hardware import Device
 from planners.axes.node_types import experts
-from workloads import Network, partition_graph
-from workloads.cache import once_for_each
+from workloads import partition_graph
 
 Floats = NDArray[np.float64]
 FILE = "measured_errors.csv"
@@ -88,7 +87,8 @@ def features_of(case: Case) -> Features | None:
         "zero3": case.execution.update == "weights",
         "cp": axes is not None and axes.cp > 1,
         "gpus": array.group.size,
-        **_of_network(case.network),
+        "experts": any(experts(node) for node in partition_graph(case.network)),
+        "parameters": case.network.parameters,
         **{axis: getattr(axes, axis) if axes else 1 for axis in ("tp", "pp", "ep")},
     }
 
@@ -96,12 +96,6 @@ def features_of(case: Case) -> Features | None:
 def _chip(device: Device) -> str:
     """The device as rows name it: the one that it extends, where it is somebody's own."""
     return (device.name.partition(",")[0], *device.extends)[-1]
-
-
-@once_for_each
-def _of_network(network: Network) -> Features:
-    routed = any(experts(node) for node in partition_graph(network))
-    return {"experts": routed, "parameters": network.parameters}
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,8 @@ def occupancy(timeline: Timeline) -> dict[str, Any]:
     return {
         "peak_memory_bytes": max(device.peak_bytes for device in timeline.memory),
         "cores_over_memory": sum(device.cores_over for device in timeline.memory),
-        "idle_cores": idle_cores(timeline),
+        "idle_cores": timeline.idle_cores + cores_in_no_stage(timeline),
     }
-
-
-def idle_cores(timeline: Timeline) -> int:
-    """Cores that computed nothing, those in no stage among them."""
-    return timeline.idle_cores + cores_in_no_stage(timeline)
 
 
 def cores_in_no_stage(timeline: Timeline) -> int:

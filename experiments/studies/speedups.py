@@ -148,13 +148,7 @@ class Comparison:
 
         columns = [f.name for f in fields(Row) if f.name != "bounded"]
         shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
-        for told in (
-            OCCUPANCY,
-            ("exact", "gap"),
-            RATES,
-            ("tokens_per_s",),
-            ("bounded", *BOUND),
-        ):  # no row tells them
+        for told in (OCCUPANCY, ("exact", "gap"), RATES, ("tokens_per_s",), ("bounded", *BOUND)):
             if all(getattr(row, column) is None for row in self.rows for column in told):
                 shown = [c for c in shown if c not in told]
         frame = pandas.DataFrame(map(asdict, self.rows), columns=shown)

@@ -258,7 +258,8 @@ class Choices:
     @cached_property
     def _firsts(self) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
         """The first node of stages of so many blocks: kept here, as to compare networks is slow."""
-        return cache(partial(_firsts, self.network))
+        graph = partition_graph(self.network)
+        return cache(lambda layers: first_nodes_of(graph, layers, len(layers)))
 
     @cached_property
     def _uneven(self) -> Callable[[int], list[tuple[int, ...]]]:
@@ -284,11 +285,6 @@ class Choices:
         for what in IN_PARTS.get(update, ()):
             held[what] /= axes.dp * axes.cp
         return self._parameters * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
-
-
-def _firsts(network: Network, layers: tuple[int, ...]) -> tuple[int, ...]:
-    """The first node of stages of so many blocks."""
-    return first_nodes_of(partition_graph(network), layers, len(layers))
 
 
 def _uneven(network: Network, stages: int) -> list[tuple[int, ...]]:

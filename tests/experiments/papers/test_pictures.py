@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.face.papers import PaperResult
 from experiments.papers.figure import Figure, beside
-from experiments.papers.pictures import plot_figure, plot_figures
+from experiments.papers.pictures import plot_figure
 
 PLAN = {"network": "n", "levels": ["012", "210"], "published": ["012", "200"], "same": False}
 POINTS = [
@@ -20,8 +21,8 @@ def test_every_shape(tmp_path: Path) -> None:
         "p": Figure("plans", "types", shape="plans", rows=(PLAN,)),
         "m": Figure("map", "performance", shape="map", rows=tuple(POINTS), axes=("a", "b")),
     }
-    plot_figures("x", figures, str(tmp_path))
-    plot_figures("x", figures, str(tmp_path), ".pdf")
+    PaperResult("x", figures).save(tmp_path)
+    PaperResult("x", figures).save(tmp_path, ".pdf")
     names = [f"x-{key}.{ending}" for key in "mp" for ending in ("pdf", "png")]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
