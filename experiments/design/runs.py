@@ -101,51 +101,44 @@ def places_of(plans: Sequence[Plan], array: Array) -> tuple[Place, ...]:
     return places if whole else ()
 
 
+@dataclass
 class Runs:
     """Runs of choices, each once; ``ranks`` are the places that have designs of their own."""
 
-    def __init__(
-        self,
-        cases: Sequence[Case],
-        plans: Sequence[Plan],
-        found: Sequence[Sequence[Site]],
-        space: Space,
-        limits: Limits,
-        aim: Aim,
-        base: Units,
-    ) -> None:
-        self._cases = cases
-        self._plans = plans
-        self._sites = found
-        self._units: Callable[[Design], Units] = space.units
-        self._limits = limits
-        self._aim = aim
-        self._base = base
-        self.ranks = places_of(plans, cases[0].array)
+    cases: Sequence[Case]
+    plans: Sequence[Plan]
+    sites: Sequence[Sequence[Site]]
+    space: Space
+    limits: Limits
+    aim: Aim
+    units: Units
+    """Of the base design."""
+
+    def __post_init__(self) -> None:
+        self.ranks = places_of(self.plans, self.cases[0].array)
         self._known: dict[Choice, Ran] = {}
-        self._before = [self._estimate_s(some, [base]) for some in found]
-        self.slowest_s = {
-            site: before for some, before in zip(found, self._before, strict=True) for site in some
-        }
+        self._before = [self._estimate_s(some, [self.units]) for some in self.sites]
+        pairs = zip(self.sites, self._before, strict=True)
+        self.slowest_s = {site: before for some, before in pairs for site in some}
         """Of each core what the slowest of its network takes in the base design."""
         self.base = self.ran(())
 
     def ran(self, designs: Choice) -> Ran:
         """A choice's steps; its value is relative to the base's."""
         if designs not in self._known:
-            units = [self._units(design) for design in designs] or [self._base]
+            units = [self.space.units(design) for design in designs] or [self.units]
             seconds = tuple(
                 simulate(
                     case.network, plan, with_units(case.array, units, self.ranks), case.execution
                 ).iteration_s
-                for case, plan in zip(self._cases, self._plans, strict=True)
+                for case, plan in zip(self.cases, self.plans, strict=True)
             )
-            area = self._mean(self._limits.area, units)
-            power = self._mean(self._limits.power, units)
-            estimated = [self._estimate_s(some, units) for some in self._sites]
+            area = self._mean(self.limits.area, units)
+            power = self._mean(self.limits.power, units)
+            estimated = [self._estimate_s(some, units) for some in self.sites]
             known = self.base if designs else Ran((), seconds, 1.0, area, power, 1.0)
             value, by_estimate = (
-                worth(self._aim, (before, known.area_mm2, known.power_w), (after, area, power))
+                worth(self.aim, (before, known.area_mm2, known.power_w), (after, area, power))
                 for before, after in ((known.seconds, seconds), (self._before, estimated))
             )
             self._known[designs] = Ran(designs, seconds, value, area, power, by_estimate)
