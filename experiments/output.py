@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import progress as bars
 from rich.console import Console, RenderableType
@@ -24,6 +24,9 @@ from rich.table import Column, Table
 
 from experiments.encodings import legible
 from experiments.progress import Count, lines
+
+if TYPE_CHECKING:
+    import pandas
 
 NARROWEST = 80
 """Columns that every table fits; wider ones are used where the terminal has them."""
@@ -144,6 +147,13 @@ def table_of(
     for row in rows:
         made.add_row(*row)
     return made
+
+
+def frame_of(rows: Iterable[Any], columns: list[str] | None = None) -> pandas.DataFrame:
+    """Rows as a data frame; only who asks for one waits for pandas to load."""
+    import pandas
+
+    return pandas.DataFrame(list(rows), columns=columns)
 
 
 def pairs_table(title: str, *sections: Iterable[tuple[str, str]]) -> Table:

@@ -12,7 +12,7 @@ from experiments.commands.arguments import Parser, changed
 from experiments.commands.studies import ENDINGS
 from experiments.face import inputs
 from experiments.options import options_text
-from experiments.output import UsageError, deliver, fitted, whole_file
+from experiments.output import UsageError, deliver, fitted, frame_of, whole_file
 from experiments.report.comparison import varied_keys
 from experiments.results import formats
 from experiments.results.catalog import KINDS, LISTED, all_planners, rows_of
@@ -219,10 +219,8 @@ def run_results(args: argparse.Namespace) -> None:
     if not (args.output and args.output.lower().endswith(ENDINGS)):
         raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")
     check_outputs(args)
-    import pandas
-
     flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
-    table = pandas.DataFrame(flat)
+    table = frame_of(flat)
     show(args, Answer(records(table), lambda: formats.rows_of(table), list, table))
 
 

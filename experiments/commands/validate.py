@@ -6,7 +6,12 @@ import argparse
 from dataclasses import replace
 
 from experiments.commands.arguments import RUNNER, Parser, changed
+from experiments.commands.resolve import keywords_of
+from experiments.face.measured import CalibrationResult, calibrate, tables_of, validate
+from experiments.measured.pods import check_drawable
 from experiments.options import OPTIONS
+from experiments.output import UsageError, check_writable, deliver
+from experiments.results.result import check_outputs, show, written
 
 
 def configure_validate(parser: Parser) -> None:
@@ -19,11 +24,6 @@ def configure_validate(parser: Parser) -> None:
 
 def run_validate(args: argparse.Namespace) -> None:
     """Fit, predict, compare, print."""
-    from experiments.commands.resolve import keywords_of
-    from experiments.face.measured import tables_of, validate
-    from experiments.measured.pods import check_drawable
-    from experiments.results.result import check_outputs, show
-
     check_outputs(args)
     if args.plot and args.rows is None:  # before the work, not after it
         check_drawable(len(tables_of(args.table)[0]))
@@ -46,11 +46,6 @@ def configure_calibrate(parser: Parser) -> None:
 
 def run_calibrate(args: argparse.Namespace) -> None:
     """Fit, print, write."""
-    from experiments.commands.resolve import keywords_of
-    from experiments.face.measured import CalibrationResult, calibrate
-    from experiments.output import UsageError, check_writable, deliver
-    from experiments.results.result import written
-
     if args.output and not args.output.endswith(".toml"):
         raise UsageError(f"--output {args.output}: a stack's or an array's file ends in .toml")
     check_writable(args.output, None)

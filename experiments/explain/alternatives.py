@@ -287,17 +287,15 @@ def pipeline_side(
             except (PlanError, SimulationError) as error:
                 found.append(Alternative(what, None, str(error)))
         progress(what)
-    said = (*_sentences(plan, timeline, uses, slowest), *other_sends(case.execution, timeline))
+    layers = [plan.pipeline.layers(plan.nodes)[k] for k in slowest.stages]
+    said = (*_sentences(layers, timeline, uses, slowest), *other_sends(case.execution, timeline))
     return PipelineSide(pipeline_fields(plan, timeline)["pipeline"], said, tuple(found))
 
 
 def _sentences(
-    plan: Plan, timeline: Timeline, uses: list[StageUse], slowest: StageUse
+    names: Sequence[Sequence[str]], timeline: Timeline, uses: list[StageUse], slowest: StageUse
 ) -> Iterator[str]:
-    pipeline = plan.pipeline
-    if pipeline is None:
-        return
-    names = [pipeline.layers(plan.nodes)[k] for k in slowest.stages]
+    """Which stage is the slowest, and whether any waits; ``names`` are the slowest's layers."""
     layers = ", ".join(f"{some[0]} to {some[-1]}" for some in names)
     number = " and ".join(map(str, slowest.stages))
     kinds = kinds_of(timeline)

@@ -413,7 +413,8 @@ def _simulated(
     reserve = choices.execution.memory_reserve
     whole = choices.capacity_bytes / (1 - reserve)
     working(progress, "first pass")
-    fit = Fit(choices, passed(runner, choices, most, limits.room_bytes(whole, reserve)), most)
+    room_bytes = min(1 - reserve, limits.memory) * whole  # that a step may fill of a device
+    fit = Fit(choices, passed(runner, choices, most, room_bytes), most)
     rows: dict[Choice, dict[str, Any]] = {}
     for wave in (fit.cases, lambda: fit.unsure(rows)):
         for done in runner.run(wave(), fit.after, run_choice):

@@ -365,14 +365,8 @@ def _count(value: object) -> int | None:
     return value if known else None  # type: ignore[return-value]
 
 
-_COLLECTIVES = (
-    ("reducescatter", "reduce-scatter"),
-    ("allreduce", "all-reduce"),
-    ("allgather", "all-gather"),
-    ("alltoall", "all-to-all"),
-    ("broadcast", "broadcast"),
-    ("send", "send/recv"),
-    ("recv", "send/recv"),
+_COLLECTIVES = {name.replace("-", ""): name for name in _NCCL} | dict.fromkeys(
+    ("send", "recv"), "send/recv"
 )
 """In names without anything but letters, as NCCL, RCCL and torch.distributed have them."""
 _ATTENTION = re.compile(r"flash|fmha|attention|attn|sdpa", re.IGNORECASE)
@@ -393,7 +387,7 @@ def class_of(name: str, collective: str = "") -> str:
     communicates = bool(collective) or re.match(r"[nr]ccl", name) is not None
     for words in filter(None, (collective, name)):
         plain = re.sub(r"[^a-z]", "", words.lower())
-        for word, work in _COLLECTIVES:
+        for word, work in _COLLECTIVES.items():
             if word in plain and (communicates or word == "allreduce"):
                 return work
     if communicates:

@@ -9,7 +9,7 @@ from experiments.output import UsageError
 from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
 from experiments.pictures.palette import TYPES
 from hardware import Array, Group
-from planners import Partition, Plan, Split
+from planners import Partition, Pipeline, Plan, Split
 from planners.plan.updates import sharded
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def plot_plan(plan: Plan, array: Array) -> Figure:
     """Draw a plan; raises UsageError when there is nothing to draw or too much."""
     if plan.root is None and plan.pipeline is None:
         raise UsageError("--plot: a single accelerator: nothing is split")
-    blocks = _blocks(plan, array) if plan.pipeline is None else _stages(plan, array)
+    blocks = _stages(plan.pipeline, array) if plan.pipeline else _blocks(plan, array)
     longest = max(len(shortened(name, LONGEST_NAME)) for name in plan.nodes)
     left = LEFT_MARGIN + longest * SIZE * CHARACTER
     left += 2 * SIZE * CHARACTER * bool(plan.updates)
@@ -114,11 +114,8 @@ def _blocks(plan: Plan, array: Array) -> list[Block]:
     return blocks
 
 
-def _stages(plan: Plan, array: Array) -> list[Block]:
+def _stages(pipeline: Pipeline, array: Array) -> list[Block]:
     """The blocks of each stage's plan, beside its own layers."""
-    pipeline = plan.pipeline
-    if pipeline is None:
-        return []
     found: list[Block] = []
     x = 0.0
     for k, stage in enumerate(pipeline.stages):

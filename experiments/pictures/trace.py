@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.output import whole_file
+from experiments.output import frame_of, whole_file
 from experiments.pictures.lanes import BOARD, Site, Slice, labels, slices_by_resource, tracks
 from experiments.results.formats import csv_of
 from hardware import Wires
@@ -296,11 +296,7 @@ def _write(events: Iterator[Event], head: Mapping[str, Any], file: io.TextIOBase
 
 def to_frame(timeline: Timeline, chosen: Sequence[Site]) -> pandas.DataFrame:
     """One line for each record of the chosen sites, in the order in which they ended."""
-    import pandas
-
-    from simulator import Record
-
-    return pandas.DataFrame(_records(timeline, chosen), columns=list(Record._fields))
+    return frame_of(_records(timeline, chosen), [*Record._fields])
 
 
 def _records(timeline: Timeline, chosen: Sequence[Site]) -> list[Record]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from experiments.options import option_rows
-from experiments.output import fitted, table, text_of
+from experiments.output import fitted, frame_of, table, text_of
 from experiments.results.formats import html_of
 from hardware import catalog_models, catalog_names, catalog_rows
 from planners import BASELINES, JUDGED, PlanError, load_planner, planner_names
@@ -57,9 +57,7 @@ class Names(Sequence[str]):
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each: its name and what it is, as ``accelarray list`` has them."""
-        import pandas
-
-        return pandas.DataFrame(rows_of(self.kind))
+        return frame_of(rows_of(self.kind))
 
 
 def names_of(kind: str) -> Names:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from experiments.explain.alternatives import too_full
 from experiments.explain.tables import others
-from experiments.output import UsageError, table_of
+from experiments.output import UsageError, frame_of, table_of
 from experiments.pictures.gantt import plot_gantt
 from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.result import Result, readable
@@ -129,15 +129,11 @@ class DifferenceResult(Result):
 
         Seconds that an average core spends in either step, and the change.
         """
-        import pandas
-
         first, second = self.difference.planners
         rows = [
             (row["layer"], *row["core_s"], row["difference_s"]) for row in self.to_dict()["layers"]
         ]
-        return pandas.DataFrame(
-            rows, columns=["layer", f"{first} [s]", f"{second} [s]", "difference [s]"]
-        )
+        return frame_of(rows, ["layer", f"{first} [s]", f"{second} [s]", "difference [s]"])
 
     def plot(self) -> Figure:
         """Both Gantt charts on one time axis."""

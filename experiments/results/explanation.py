@@ -12,7 +12,7 @@ from experiments.explain import tables
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.explain.whatif import KNOBS
-from experiments.output import hearing, table_of
+from experiments.output import frame_of, hearing, table_of
 from experiments.results.error_band import ErrorBand, error_band
 from experiments.results.result import Result, readable
 from experiments.studies.case import Case
@@ -161,8 +161,6 @@ class ExplanationResult(Result):
         Seconds on the critical path (``path_s``), and those that an average core
         computes, waits for its exchanges (``exposed_s``) and for other cores.
         """
-        import pandas
-
         spent = self.to_dict()
         on_path = {part["layer"]: part["seconds"] for part in spent["critical_path"]["layers"]}
         rows = [
@@ -171,7 +169,7 @@ class ExplanationResult(Result):
         ]
         columns = ["layer", "path_s", "computing_s", "exposed_s", "waiting_s"]
         rows.sort(key=lambda row: -row["path_s"])
-        return pandas.DataFrame(rows, columns=columns)
+        return frame_of(rows, columns)
 
     def plot(self) -> Figure:
         """The path as a strip through the step, and an average core's time by layer."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from experiments.output import table_of, width
+from experiments.output import frame_of, table_of, width
 from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
 from experiments.studies.case import Case
@@ -74,15 +74,13 @@ class PlanResult(Result):
         objective's unit (seconds, or elements); ``update`` is how the layer's weights are
         updated everywhere. ``stage`` is there for a pipeline, a row for its first replica.
         """
-        import pandas
-
         rows = [
             row | {"update": row["update"] or str(Update.REPLICATED)}
             for row in _rows(self.plan, self.array)
             if not row.get("replica")
         ]
         stage = ["stage"] * (self.plan.pipeline is not None)
-        return pandas.DataFrame(rows, columns=[*stage, *CUTS])
+        return frame_of(rows, [*stage, *CUTS])
 
     def plot(self) -> Figure:
         """A map of layers by levels; raises UsageError where nothing is split."""

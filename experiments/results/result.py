@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from experiments.output import UsageError, check_writable, deliver, text_of, to_json, whole_file
+from experiments.output import (
+    UsageError,
+    check_writable,
+    deliver,
+    frame_of,
+    text_of,
+    to_json,
+    whole_file,
+)
 from experiments.pictures.figures import check_plot, save, shortened
 from experiments.results.formats import csv_of, html_of, markdown_of
 from hardware import format_quantity
@@ -50,9 +58,7 @@ class Result(ABC):
 
     def to_frame(self) -> pandas.DataFrame:
         """A tidy table, one row for each of what the result has many of."""
-        import pandas
-
-        return pandas.DataFrame(list(self.rows()))
+        return frame_of(self.rows())
 
     def plot(self) -> Figure:
         """The picture that the command line draws; raises UsageError where there is none."""

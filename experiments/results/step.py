@@ -14,7 +14,7 @@ from experiments.explain.alternatives import best_of, freed
 from experiments.files import chakra, kineto
 from experiments.files.ranks import Ranks, one_a_rank
 from experiments.notices import REMEDY, tell
-from experiments.output import UsageError, pairs_table, progress_bar, table_of
+from experiments.output import UsageError, frame_of, pairs_table, progress_bar, table_of
 from experiments.pictures.figures import save
 from experiments.pictures.gantt import plot_gantt
 from experiments.pictures.lanes import BOARD, Chart, Site, chart, labels, sites
@@ -212,8 +212,6 @@ class StepResult(Result):
         Bytes by class ("weights", "optimizer", ...), with all together as "bytes"; times are
         picoseconds. Without rows where the execution model has no memory.
         """
-        import pandas
-
         at, every = self.timeline, sites(self.timeline)
         names = labels(every, at, folded=self.case.folded)
         rows = [
@@ -221,7 +219,7 @@ class StepResult(Result):
             for site in every
             for one in memory(at, site)
         ]
-        return pandas.DataFrame(rows, columns=["cores", "start_ps", "end_ps", *CLASSES, "bytes"])
+        return frame_of(rows, ["cores", "start_ps", "end_ps", *CLASSES, "bytes"])
 
     def plot(self) -> Figure:
         """A Gantt chart: what each class of cores, memories and links did when."""

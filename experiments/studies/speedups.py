@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from experiments.notices import tell
+from experiments.output import frame_of
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.published_values import Published
 from experiments.studies.step_numbers import MEASURES
@@ -144,14 +145,12 @@ class Comparison:
 
     def to_frame(self) -> pandas.DataFrame:
         """One line a row; NaN where a value does not apply."""
-        import pandas
-
         columns = [f.name for f in fields(Row) if f.name != "bounded"]
         shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
         for told in (OCCUPANCY, ("exact", "gap"), RATES, ("tokens_per_s",), ("bounded", *BOUND)):
             if all(getattr(row, column) is None for row in self.rows for column in told):
                 shown = [c for c in shown if c not in told]
-        frame = pandas.DataFrame(map(asdict, self.rows), columns=shown)
+        frame = frame_of(map(asdict, self.rows), shown)
         empty = [column for column in shown if frame[column].isna().all()]
         return frame.astype(dict.fromkeys(empty, float))  # NaN, as where some rows have a value
 

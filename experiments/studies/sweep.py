@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from experiments.output import UsageError
+from experiments.output import UsageError, frame_of
 from experiments.studies.case import Case
 from experiments.studies.comparison import NONE_LEFT, named, refuse_twins
 from experiments.studies.options import (
@@ -190,8 +190,6 @@ def _table(
     cases: dict[Place, Case],
     found: dict[Place, Finished[Place]],
 ) -> pandas.DataFrame:
-    import pandas
-
     changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
     shown, said = named(grid.planners), unread(grid, changed_unread)
     rows = []
@@ -219,7 +217,7 @@ def _table(
         rates = asdict(throughput(case, own_s))
         ends = {"speedup": speedup, "baseline_fits": fits, "key": found[place].key}
         rows.append(inputs | varied | outputs | rates | ends)
-    return pandas.DataFrame(rows)
+    return frame_of(rows)
 
 
 def _name(array: Array, varied: Set[str]) -> str:

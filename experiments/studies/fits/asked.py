@@ -29,10 +29,6 @@ class AtMost:
     memory: float = inf
     time: float = inf
 
-    def room_bytes(self, capacity_bytes: float, reserved: float) -> float:
-        """What a step may fill of a device's memory, of which a share is reserved."""
-        return min(1 - reserved, self.memory) * capacity_bytes
-
     def broken(self, row: Mapping[str, Any], capacity_bytes: float) -> str:
         """Which limit a step breaks, in words; "" for none."""
         share = (row["peak_memory_bytes"] or 0.0) / capacity_bytes

@@ -145,8 +145,9 @@ class Choices:
 
     def of(self, split: Axes) -> Iterator[Choice]:
         """Every legal combination of a split whose weights fit into the devices' memory."""
+        devices = self.execution.planned(self.array).group.size
         for pp, vp in product(self._ways["pp"], self._ways["vp"]):
-            dp, rest = divmod(self._devices, split.tp * split.cp * pp)
+            dp, rest = divmod(devices, split.tp * split.cp * pp)
             legal = not rest and dp and not self.batch % dp and not dp % split.ep
             legal = legal and dp == self.held.get("dp", dp)
             if not legal or (vp > 1 and pp == 1) or pp * vp > max(self._blocks, 1):
@@ -170,10 +171,6 @@ class Choices:
         modes = self.recomputes(-(-self._blocks // stages))
         at = modes.index(choice.recompute) + 1 if choice.recompute in modes else len(modes)
         return replace(choice, recompute=modes[at]) if at < len(modes) else None
-
-    @cached_property
-    def _devices(self) -> int:
-        return self.execution.planned(self.array).group.size
 
     @cached_property
     def _blocks(self) -> int:
