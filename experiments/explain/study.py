@@ -7,18 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from experiments.explain.alternatives import (
-    PRICED,
-    Freed,
-    PipelineSide,
-    best_of,
-    changes_of,
-    freed,
-    otherwise,
-    pipeline_side,
-    steps_beside,
-    too_full,
-)
+from experiments.explain import alternatives
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
 from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
@@ -59,10 +48,10 @@ class Explanation:
     overflow: str | None
     plan: Plan
     timeline: Timeline
-    pipeline: PipelineSide | None = None
+    pipeline: alternatives.PipelineSide | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Error band, shares of the peak, exposed along axes, and memory by class, as in JSON."""
-    frees: tuple[Freed, ...] = ()
+    frees: tuple[alternatives.Freed, ...] = ()
     """What would make the fullest core less full, what frees most first."""
     otherwise: tuple[str, ...] = ()
     """Of the search's plan, what it does otherwise than AccPar, in sentences."""
@@ -73,9 +62,9 @@ class Explanation:
 def steps_of(case: Case, changes: Sequence[str]) -> int:
     """How often ``progress`` will hear of something."""
     others = (case.planner_name != BASELINE) + _has_faster_alone(case)
-    freeing = len({change.what for change in changes_of(case)})
-    memory = freeing + min(freeing, PRICED)
-    return 1 + len(KNOBS) + len(changes) + others + memory + steps_beside(case)
+    freeing = len({change.what for change in alternatives.changes_of(case)})
+    memory = freeing + min(freeing, alternatives.PRICED)
+    return 1 + len(KNOBS) + len(changes) + others + memory + alternatives.steps_beside(case)
 
 
 def explain(
@@ -117,7 +106,7 @@ def explain(
         overflow(case.network.name, case.planner_name, case.array.name, timeline.memory),
         plan,
         timeline,
-        pipeline_side(case, plan, timeline, progress),
+        alternatives.pipeline_side(case, plan, timeline, progress),
         {
             "error_band": banded(case, timeline.iteration_s),
             **asdict(throughput(case, timeline.iteration_s)),
@@ -125,8 +114,8 @@ def explain(
             **axis_fields(case, timeline),
             **memory_fields(timeline),
         },
-        freed(case, plan, timeline, progress),
-        tuple(otherwise(case, plan, timeline.iteration_s))
+        alternatives.freed(case, plan, timeline, progress),
+        tuple(alternatives.otherwise(case, plan, timeline.iteration_s))
         if case.planner == SEARCH and plan.pipeline is None
         else (),
         full,
@@ -143,7 +132,7 @@ def _beside(
     def seconds(what: str, other: Case) -> float | None:
         """Of a step to compare with; None, and why, where it does not fit in memory."""
         then = step_of(other)[1]
-        if said := too_full(then.memory):
+        if said := alternatives.too_full(then.memory):
             full[what] = said
             return None
         return then.iteration_s
@@ -189,5 +178,5 @@ def messages(result: Explanation) -> list[str]:
         found.append(f"{idle:,} of {result.paths.cores:,} cores are idle.")
     if result.overflow:
         found.append(f"{result.overflow}.")
-        found += best_of(result.frees)
+        found += alternatives.best_of(result.frees)
     return [*found, *result.otherwise]

@@ -8,15 +8,7 @@ from typing import Any
 
 from experiments.explain.alternatives import too_full
 from experiments.explain.study import Explanation, explain, steps_of
-from experiments.report.comparison import (
-    made_by,
-    message,
-    plan_maps,
-    results,
-    specs,
-    speedups,
-    title,
-)
+from experiments.report import comparison
 from experiments.report.page import page
 from experiments.report.step import critical_path, memory, numbers, step, versus, what_helps
 from experiments.results.difference import names_of_both
@@ -80,20 +72,20 @@ def report(
     drawn = drawn_case(study)
     why = explain(drawn, drawn.array.name, (), progress)
     parts = {
-        "speedups": speedups(compared),
-        "results": None if rows is None else results(rows),
+        "speedups": comparison.speedups(compared),
+        "results": None if rows is None else comparison.results(rows),
         "numbers": numbers(why),
         "memory": memory(why),
         "path": critical_path(why),
         "helps": what_helps(why),
         "compare": _versus(study, why),
-        "plans": plan_maps(study.mapped.name, plans),
+        "plans": comparison.plan_maps(study.mapped.name, plans),
         "timeline": step(str(drawn), why.timeline, folded=drawn.folded),
-        "specs": specs(study.arrays),
-        "made": made_by(study.command),
+        "specs": comparison.specs(study.arrays),
+        "made": comparison.made_by(study.command),
     }
     kept = {name: part for name, part in parts.items() if part is not None}
-    return page(study.title or title(compared), message(compared), kept)
+    return page(study.title or comparison.title(compared), comparison.message(compared), kept)
 
 
 def steps(study: Study) -> int:
