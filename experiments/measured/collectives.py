@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 from typing import Annotated
 
@@ -204,7 +203,7 @@ def measured(
 ) -> Iterator[Record]:
     """Each of NCCL's collectives, simulated; small ones are not ``counted``."""
     for row in rows:
-        wires = _wires(row.array, row.nodes)
+        wires = Wires(load_array(row.array, [f"nodes={row.nodes}"]))
         asked = row.collective, np.arange(row.ranks), row.bytes, row.algorithm
         algorithm, jobs = chosen(wires, *asked)
         ours_s, measured_s = run_alone(wires, jobs)[0], row.time_us / 1e6
@@ -217,11 +216,6 @@ def measured(
             "counted": row.bytes > LARGE,
         }
     progress("measured collectives")
-
-
-@lru_cache(maxsize=16)
-def _wires(array: str, nodes: int) -> Wires:
-    return Wires(load_array(array, [f"nodes={nodes}"]))
 
 
 def exact_section(found: list[Record]) -> Section:

@@ -172,7 +172,13 @@ class Case:
 
         Each of those has a key of its own here, so ``array`` is the name without them.
         """
-        return self._changes() | {
+        changed = {s.key: s.value for s in self.array.settings if s.source == COMMAND_LINE}
+        own = {
+            key: value
+            for key, value in changed.items()
+            if not (key.startswith("devices.") and changed.get(key.split(".", 2)[2]) == value)
+        }
+        return own | {
             "network": self.network.name,
             "planner": self.planner_name,
             "array": self.array.base,
@@ -222,14 +228,6 @@ class Case:
             "folded": self.folded,
         }
         return digest(identity)
-
-    def _changes(self) -> dict[str, str]:
-        changed = {s.key: s.value for s in self.array.settings if s.source == COMMAND_LINE}
-        return {
-            key: value
-            for key, value in changed.items()
-            if not (key.startswith("devices.") and changed.get(key.split(".", 2)[2]) == value)
-        }
 
 
 def _options(execution: Execution) -> dict[str, Any]:

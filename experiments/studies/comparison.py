@@ -97,24 +97,22 @@ def comparisons(
         for name, planner in ({BASELINE: BASELINE} | asked).items()
     }
     study = _Study(tuple(asked), metrics, cases, {})
-    complete = True
+    interrupted = None
     try:
         for place in study.run(runner or Runner()):
             progress(f"{place.network} {place.planner}")
-    except KeyboardInterrupt:
-        complete = False
-        if not any(study.finished(i) for i in range(len(arrays))):
-            raise
-    if complete and not any(study.finished(i) for i in range(len(arrays))):
-        raise UsageError(NONE_LEFT)
-    papers = complete and _papers(networks, cases.values())
+    except KeyboardInterrupt as error:
+        interrupted = error
+    if not any(study.finished(i) for i in range(len(arrays))):
+        raise interrupted or UsageError(NONE_LEFT)
+    papers = not interrupted and _papers(networks, cases.values())
     return [
         Comparison(
             array.name,
             batch,
             tuple(study.rows(i)),
             averages(array) if papers else {},
-            complete or len(study.finished(i)) == len(networks),
+            not interrupted or len(study.finished(i)) == len(networks),
             metrics,
             conditions.get("communication", "printed"),
             str(execution),
