@@ -1,7 +1,4 @@
-"""What a design is worth: its steps' time against the base design's, its area and power.
-
-Evaluations survive as rows of a store, written a few at a time.
-"""
+"""What a design is worth: its steps' time against the base design's, its area and power."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from math import exp, fsum, log
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 from pydantic import Field
@@ -90,45 +87,32 @@ class Delays(NamedTuple):
     memory: float
 
 
-AT_ONCE = 32
-"""Evaluations that are written together: a tenth of a second's work at most is done again."""
-
-
 class _Evaluation(Table):
     """What is kept of one."""
 
     seconds: Annotated[list[Annotated[float, number(0, 1e300)]], Field(min_length=1)]
 
 
-class StoredEvaluations:
+class StoredEvaluations(NamedTuple):
     """A store's evaluations of some steps, of the identity ``of``; the rest is put there."""
 
-    def __init__(self, store: Store, of: str) -> None:
-        self._store = store
-        self._of = of
-        self._waiting: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+    store: Store
+    of: str
 
     def key(self, design: Design) -> str:
         """SHA-256 of the steps' identity and the design."""
-        return digest([self._of, asdict(design)])
+        return digest([self.of, asdict(design)])
 
     def get(self, design: Design) -> tuple[float, ...] | None:
         """Seconds of each step, if they were kept."""
         key = self.key(design)
-        found = self._store.get([key], partial(checked, _Evaluation)).get(key)
+        found = self.store.get([key], partial(checked, _Evaluation)).get(key)
         return None if found is None else tuple(found["seconds"])
 
     def put(self, design: Design, seconds: tuple[float, ...]) -> None:
-        """Keep them, with others."""
-        inputs = {"design": str(design), "of": self._of}
-        self._waiting.append((self.key(design), inputs, {"seconds": list(seconds)}))
-        if len(self._waiting) >= AT_ONCE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what waits."""
-        self._store.put_all(self._waiting)
-        self._waiting = []
+        """Keep them."""
+        inputs = {"design": str(design), "of": self.of}
+        self.store.put(self.key(design), inputs, {"seconds": list(seconds)})
 
 
 @dataclass(eq=False)

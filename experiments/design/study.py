@@ -14,7 +14,7 @@ from experiments.design.runs import Ran, Runs, units_of
 from experiments.design.space import Design, Space
 from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of
-from experiments.studies.running.store import digest
+from experiments.studies.running.store import Store, digest
 from planners import Place
 from simulator import MODEL_VERSION
 from simulator.lowering.units.cores import Site, sites
@@ -27,7 +27,6 @@ SHARE = 20
 LEAST, MOST = 20, 2000
 
 Progress = Callable[[str], None]
-KeptFor = Callable[[str], StoredEvaluations | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +82,14 @@ def budget_of(asked: Asked) -> int | None:
 
 
 def study(
-    asked: Asked, *, kept_for: KeptFor = lambda _: None, progress: Progress = lambda done: None
+    asked: Asked, store: Store | None = None, progress: Progress = lambda done: None
 ) -> Found:
     """Search for every kind of core, place and for all of them; run the best on the engine.
 
     Local searches are for single cores, by the estimate: of each network's kinds of cores,
     of the cores of each place of a pipeline, and of all together the ``top`` designs. Which
     of these is the best end to end, for all or for each place its own, the engine says.
-    Raises UsageError where no design is allowed.
+    Evaluations are kept in ``store``. Raises UsageError where no design is allowed.
     """
     budget = budget_of(asked)
     base = units_of(asked.cases[0].array)
@@ -107,7 +106,7 @@ def study(
     ]
     started, judges = time.perf_counter(), dict[tuple[Site, ...], Judge]()
     for group in dict.fromkeys(map(tuple, [*([s] for s in every), *ranks, every])):
-        kept = kept_for(_identity(asked, group))
+        kept = StoredEvaluations(store, _identity(asked, group)) if store else None
         steps = [site.step for site in group]
         judges[group] = judge = Judge(
             asked.space, steps, asked.limits, base, asked.aim, kept=kept, progress=progress

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from rich.table import Table
 
-from experiments.design.judge import AIMS, Limits, StoredEvaluations
+from experiments.design.judge import AIMS, Limits
 from experiments.design.runs import fields_of, limits_of
 from experiments.design.shown import rows, tables, to_dict
 from experiments.design.space import load_space
@@ -44,7 +43,6 @@ from experiments.pictures.plots import pareto
 from experiments.results.result import Result
 from experiments.studies.case import Case
 from experiments.studies.running.estimate import check_memory, forewarn
-from experiments.studies.running.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -162,7 +160,9 @@ def design(
                 _whole(seed, "--seed", least=0),
                 _whole(top, "--top"),
             )
-            one = _searched(asked, open_store, progress)
+            total = budget_of(asked) if search != "wham" else None
+            with hearing(progress, total) as hears:
+                one = study(asked, open_store, hears)
             studies.append((asked, one))
             data.append(to_dict(asked, one, _baselines(asked, one, progress) if baselines else []))
     output: dict[str, Any] = data[0] if len(data) == 1 else {"designs": data}
@@ -197,21 +197,6 @@ def _whole(given: int | str, option: str, least: int = 1) -> int:
     if text.isascii() and text.isdigit() and len(text) < 9 and int(text) >= least:
         return int(text)
     raise UsageError(f"{option} {text}: must be a whole number from {least} on")
-
-
-def _searched(asked: Asked, store: Store | None, hears: Progress | None) -> Found:
-    """A study with a progress bar, its evaluations kept."""
-
-    def kept_for(of: str) -> StoredEvaluations | None:
-        if store is None:
-            return None
-        kept = StoredEvaluations(store, of)
-        ending.callback(kept.flush)
-        return kept
-
-    total = budget_of(asked) if asked.search != "wham" else None
-    with ExitStack() as ending, hearing(hears, total) as progress:
-        return study(asked, kept_for=kept_for, progress=progress)
 
 
 def _baselines(asked: Asked, found: Found, hears: Progress | None) -> list[dict[str, Any]]:

@@ -137,26 +137,15 @@ class Store:
 
     def put(self, key: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         """Keep a finished case; a key that is there already stays as it is."""
-        self.put_all([(key, inputs, outputs)])
-
-    def put_all(self, cases: Iterable[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
-        """Keep several at once, or none of them."""
-        rows = [
-            (
-                key,
-                json.dumps(inputs, sort_keys=True, allow_nan=False),
-                json.dumps(outputs, allow_nan=False),
-                datetime.now(UTC).isoformat(timespec="seconds"),
-                version(),
-            )
-            for key, inputs, outputs in cases
-        ]
+        row = (
+            key,
+            json.dumps(inputs, sort_keys=True, allow_nan=False),
+            json.dumps(outputs, allow_nan=False),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            version(),
+        )
         with self._errors():
-            if len(rows) > 1:
-                self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", rows)
-            if len(rows) > 1:
-                self._db.execute("COMMIT")
+            self._db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", row)
 
     def get(
         self, keys: Iterable[str], check: Callable[[Any, str, Error], object]

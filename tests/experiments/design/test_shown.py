@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from experiments.cli import main
-from experiments.design.judge import AT_ONCE, StoredEvaluations
+from experiments.design.judge import StoredEvaluations
 from experiments.design.shown import MOST_ROWS, rows, tables
 from experiments.design.space import Design
 from experiments.studies.running.store import Store
@@ -92,18 +92,13 @@ def test_rows_have_a_line_for_each_network_and_candidate() -> None:
     assert {row["network"] for row in found} == {"lenet"}
 
 
-def test_evaluations_are_written_some_at_a_time_and_the_rest_on_demand(tmp_path: Path) -> None:
+def test_evaluations_are_written_as_they_come(tmp_path: Path) -> None:
     with Store(str(tmp_path / "kept.db")) as store:
         kept = StoredEvaluations(store, "steps")
-        for count in range(1, AT_ONCE):
+        assert kept.get(design(3)) is None
+        for count in range(1, 5):
             kept.put(design(count), (float(count), 0.5))
-        assert len(store) == 0
-        kept.put(design(AT_ONCE), (1.0,))
-        assert len(store) == AT_ONCE
-        kept.put(design(AT_ONCE + 1), (2.0,))
-        assert kept.get(design(AT_ONCE + 1)) is None
-        kept.flush()
-        assert kept.get(design(AT_ONCE + 1)) == (2.0,)
+            assert len(store) == count
         assert kept.get(design(3)) == (3.0, 0.5)
         assert StoredEvaluations(store, "others").get(design(3)) is None
 
