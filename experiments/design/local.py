@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
 from experiments.design.judge import Judge, Score
-from experiments.design.space import Design
+from experiments.design.space import Design, design_of
 
 SLACK = 0.20
 """A design this much worse than the best so far is pruned."""
@@ -47,15 +47,8 @@ def search(judge: Judge, budget: int) -> None:
 
 def first(judge: Judge) -> Design | None:
     """One unit of each kind, as large as the limits allow; the largest part shrinks first."""
-    values = judge.space.values
-    design = Design(
-        int(values["matrix_count"][0]),
-        int(values["matrix_width"][-1]),
-        int(values["matrix_depth"][-1]),
-        int(values["vector_count"][0]),
-        int(values["vector_width"][-1]),
-        values["buffer_bytes"][-1],
-    )
+    values = judge.space.values.items()
+    design = design_of([some[0 if name.endswith("_count") else -1] for name, some in values])
     while not judge.allows(design):
         smaller = [d for field in SHRUNK if (d := judge.space.moved(design, field, -1))]
         if not smaller:

@@ -126,7 +126,7 @@ class Space:
 
     def __iter__(self) -> Iterator[Design]:
         """Every design whose tiles fit its buffer, in the order of its fields."""
-        return (one for one in map(_design, product(*self.values.values())) if self.fits(one))
+        return (one for one in map(design_of, product(*self.values.values())) if self.fits(one))
 
     def at(self, place: int) -> Design:
         """The design of that number, whether its tiles fit or not."""
@@ -134,7 +134,7 @@ class Space:
         for values in reversed(self.values.values()):
             place, here = divmod(place, len(values))
             chosen.append(values[here])
-        return _design(chosen[::-1])
+        return design_of(chosen[::-1])
 
     def units(self, design: Design) -> Units:
         """A design's units."""
@@ -152,10 +152,11 @@ class Space:
         if not 0 <= place < len(values):
             return None
         changed = [values[place] if name == field else getattr(design, name) for name in FIELDS]
-        return _design(changed)
+        return design_of(changed)
 
 
-def _design(values: Sequence[float]) -> Design:
+def design_of(values: Sequence[float]) -> Design:
+    """The design with these values of its fields."""
     count, width, depth, vectors, lanes = map(int, values[:-1])
     return Design(count, width, depth, vectors, lanes, values[-1])
 
