@@ -20,7 +20,6 @@ APPLICATION = 0xACCE1
 """SQLite's application_id of our files."""
 SCHEMA = 1
 BUSY_S = 30.0
-_AT_ONCE = 500
 _CONDITION = """CAST(json_extract(inputs, '$."' || ? || '"') AS TEXT) = ?"""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS results (
@@ -133,7 +132,7 @@ class Store:
 
     def __len__(self) -> int:
         with self._errors():
-            return int(self._db.execute("SELECT count(*) FROM results").fetchone()[0])
+            return self._one("SELECT count(*) FROM results")
 
     def put(self, key: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         """Keep a finished case; a key that is there already stays as it is."""
@@ -151,16 +150,12 @@ class Store:
         self, keys: Iterable[str], check: Callable[[Any, str, Error], object]
     ) -> dict[str, dict[str, Any]]:
         """The outputs of those keys that are there, each checked."""
-        wanted = list(dict.fromkeys(keys))
+        query = "SELECT key, outputs FROM results WHERE key IN (SELECT value FROM json_each(?))"
         found: dict[str, dict[str, Any]] = {}
         with self._errors():
-            for start in range(0, len(wanted), _AT_ONCE):
-                part = wanted[start : start + _AT_ONCE]
-                marks = ",".join("?" * len(part))
-                query = f"SELECT key, outputs FROM results WHERE key IN ({marks})"  # noqa: S608
-                for key, text in self._db.execute(query, part):
-                    found[key] = parse_json(text, f"outputs of {key:.12}", ValueError)
-                    check(found[key], f"outputs of {key:.12}", ValueError)
+            for key, text in self._db.execute(query, (json.dumps(list(keys)),)):
+                found[key] = parse_json(text, f"outputs of {key:.12}", ValueError)
+                check(found[key], f"outputs of {key:.12}", ValueError)
         return found
 
     def once(
