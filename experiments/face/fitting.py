@@ -21,6 +21,7 @@ from experiments.face.forms import (
     explicit,
 )
 from experiments.face.inputs import array_of, batch_of, execution_of, network_of
+from experiments.files.export import exported
 from experiments.output import UsageError, table_of
 from experiments.pictures.plots import plot_fit
 from experiments.progress import working
@@ -137,8 +138,6 @@ class FitResult(Result):
 
     def export(self, target: str) -> str:
         """The best as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
-        from experiments.files.export import exported
-
         if self.best is None:
             raise UsageError(f"{self.title()}: nothing fits that could be exported")
         return exported(self.best, plan_of(self.best), target)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from experiments.explain.alternatives import best_of, freed
 from experiments.files import chakra, kineto
+from experiments.files.export import exported
 from experiments.files.ranks import Ranks, one_a_rank
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, frame_of, pairs_table, progress_bar, table_of
@@ -127,8 +128,6 @@ class StepResult(Result):
 
     def export(self, target: str) -> str:
         """The plan as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
-        from experiments.files.export import exported
-
         return exported(self.case, self.plan, target)
 
     def title(self) -> str:

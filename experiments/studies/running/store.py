@@ -15,6 +15,7 @@ from typing import Any
 from experiments.output import UsageError
 from experiments.version import version
 from hardware.reader import Error, parse_json, shown
+from simulator import MODEL_VERSION
 
 APPLICATION = 0xACCE1
 """SQLite's application_id of our files."""
@@ -165,8 +166,6 @@ class Store:
 
         Rows of all studies are unlike: a checksum says that one is as it was put here.
         """
-        from simulator import MODEL_VERSION
-
         key = digest([MODEL_VERSION, *identity])
 
         def check(outputs: Any, where: str, error: Error) -> None:
