@@ -88,18 +88,14 @@ def _of_wires(timeline: Timeline) -> Iterator[LinkUse]:
         return
     moved = timeline.link_bytes
     for subnet in wires.subnets:
-        used = subnet.links.start + moved[subnet.links].nonzero()[0]
-        both = np.stack([moved[used], wires.bandwidth[used]])
-        _, first, count = np.unique(both, axis=1, return_index=True, return_counts=True)
-        alike: dict[tuple[str, float], tuple[int, int]] = {}
-        for link, many in sorted(zip(used[first].tolist(), count.tolist(), strict=True)):
+        alike: dict[tuple[str, float], list[int]] = {}
+        for link in (subnet.links.start + moved[subnet.links].nonzero()[0]).tolist():
             key = f"{moved[link]:.{DIGITS}g}", float(wires.bandwidth[link])
-            before, others = alike.get(key, (link, 0))
-            alike[key] = before, others + many
-        for (_, bandwidth), (link, many) in alike.items():
-            amount = float(moved[link])
+            alike.setdefault(key, []).append(link)
+        for (_, bandwidth), (link, *others) in alike.items():
+            amount, name = float(moved[link]), wires.names[link]
             share = amount / bandwidth / timeline.makespan_s
-            yield LinkUse(wires.names[link], many, amount, bandwidth, share, subnet.joins)
+            yield LinkUse(name, 1 + len(others), amount, bandwidth, share, subnet.joins)
 
 
 def _splits(timeline: Timeline, everything: Sequence[Site]) -> Iterator[tuple[Site, float, float]]:
