@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
 from experiments.studies.pipelining import kinds_of, other_sends, pipeline_fields
 from experiments.terms import duration
 from hardware import Device
-from planners import Objective, Plan, PlanError, Split, Staging, load_planner
+from planners import Axes, Objective, Plan, PlanError, Split, Staging, load_planner
+from planners.axes.stage_cuts import blocks_of
 from planners.plan.updates import bucket_words, update_order_words
 from simulator import PICOSECONDS, DeviceMemory, SimulationError, Timeline, memory_of
 from simulator.analysis.stages import StageUse, bubble, stage_uses
@@ -20,6 +22,7 @@ from simulator.cost.recompute import FULL, NONE, SELECTIVE, segments
 from simulator.engine.operations import CLASSES, readable
 from simulator.search.candidates import alone, lifted, mean_shares, planned, shared
 from simulator.search.updates import with_updates
+from workloads import partition_graph
 from workloads.attention import attention_cores
 from workloads.transforms import transformed
 
@@ -227,7 +230,7 @@ def _ways(case: Case, staging: Staging) -> Iterator[Change]:
         yield _parallel(case, replace(axes, dp=axes.dp // 2, pp=2 * axes.pp))
 
 
-def _parallel(case: Case, axes: Any) -> Change:
+def _parallel(case: Case, axes: Axes) -> Change:
     return _staged(case, f"--parallel {axes}", (), parallel=axes)
 
 
@@ -263,7 +266,7 @@ class PipelineSide:
 
 def steps_beside(case: Case) -> int:
     """How many steps are simulated beside a pipeline."""
-    return len(list(_changes(case, None, None)))
+    return len(list(_changes(case, None, ())))
 
 
 def pipeline_side(
@@ -275,7 +278,7 @@ def pipeline_side(
     uses = stage_uses(timeline)
     slowest = max(uses, key=lambda use: use.busy)
     found = []
-    for what, changed in _changes(case, plan, slowest):
+    for what, changed in _changes(case, plan, uses):
         if isinstance(changed, str):
             found.append(Alternative(what, None, changed))
         else:
@@ -316,20 +319,52 @@ def _sentences(
 
 
 def _changes(
-    case: Case, plan: Plan | None, slowest: StageUse | None
+    case: Case, plan: Plan | None, uses: Sequence[StageUse]
 ) -> Iterator[tuple[str, Case | str]]:
-    """What to try: other micro-batches, other cuts, another schedule."""
+    """What to try: other micro-batches, other cuts, another schedule.
+
+    Without ``plan`` and ``uses`` as many are named, to be counted.
+    """
     staging = case.execution.staging
     if staging is None or isinstance(case.planner, Planned):
         return
     yield from _other_micro_batches(case, staging)
+    slowest = max(uses, key=lambda use: use.busy, default=None)
     if staging.stages * staging.virtual > 1:
         ends = ("its first layer to the stage before", "its last layer to the next")
         for end, what in enumerate(ends):
             yield f"the slowest stage gives {what}", _moved(case, plan, slowest, end)
+    axes = staging.parallel or Axes(pp=staging.stages, vp=staging.virtual)
     other = "zero-bubble" if staging.usual_schedule == "1f1b" else "1f1b"
-    if staging.virtual == 1 and staging.stages > 1:
+    if axes.vp == 1 and axes.pp > 1:
         yield f"schedule {other}", _with_stages(case, schedule=other)
+    if staging.parallel and axes.pp > 1 and not staging.stage_hw:
+        yield from _other_stages(case, axes, plan, uses)
+
+
+def _other_stages(
+    case: Case, axes: Axes, plan: Plan | None, uses: Sequence[StageUse]
+) -> Iterator[tuple[str, Case | str]]:
+    """Of named axes: twice as many stages at each place; a block from the slowest to the fastest.
+
+    The last stage has the head, too: with as many blocks as the others it is the slowest.
+    """
+    blocks, stages = blocks_of(partition_graph(case.network)).firsts, axes.pp * axes.vp
+    if blocks and not len(blocks) % (2 * stages):
+        more = replace(axes, vp=2 * axes.vp)
+        yield f"--parallel {more}", _with_stages(case, parallel=more, schedule="")
+    if axes.vp > 1 or len(blocks) <= stages:
+        return
+    if plan is None or plan.pipeline is None:
+        yield "", ""
+        return
+    ends = pairwise((*plan.pipeline.firsts, len(plan.nodes)))
+    counts = [sum(first <= block < end for block in blocks) for first, end in ends]
+    by_busy = [use.rank for use in sorted(uses, key=lambda use: use.busy)]
+    counts[by_busy[0]] += 1
+    counts[by_busy[-1]] -= 1
+    changed = _with_stages(case, cuts=(), stage_layers=tuple(counts))
+    yield f"--stage-layers {','.join(map(str, counts))}", changed
 
 
 def _other_micro_batches(case: Case, staging: Staging) -> Iterator[tuple[str, Case]]:

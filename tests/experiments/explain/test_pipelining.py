@@ -88,7 +88,10 @@ def test_who_says_the_samples_of_a_micro_batch_is_told_of_others(
     side = pipeline_side(mine, *step_of(mine), lambda _: None)
     assert side is not None
     assert steps_beside(mine) == len(side.alternatives)
-    assert {one.what: one.seconds for one in side.alternatives} == {
+    seconds = {one.what: one.seconds for one in side.alternatives}
+    bubbles = step_of(by_axes(schedule="zero-bubble", **options))[1].iteration_s
+    assert seconds.pop("schedule zero-bubble") == bubbles
+    assert seconds == {
         f"micro-batches of {n}": step_of(by_axes(micro_batch=str(n)))[1].iteration_s for n in others
     }
 
@@ -97,5 +100,43 @@ def test_who_says_how_many_micro_batches_is_told_of_more() -> None:
     mine = by_axes(micro_batches="2")
     side = pipeline_side(mine, *step_of(mine), lambda _: None)
     assert side is not None
-    assert [one.what for one in side.alternatives] == ["4 micro-batches"]
+    whats = ["4 micro-batches", "schedule zero-bubble"]
+    assert [one.what for one in side.alternatives] == whats
     assert side.alternatives[0].reason is None
+
+
+def staged(parallel: str, **options: str) -> Case:
+    execution = with_options(DEPLOYED, {"parallel": parallel, "micro_batch": "1"} | options)
+    network = load_network("gpt3-125m:layers=8:seq=128:vocab=65536")
+    return Case(network, "axes", load_array("tpu-v3-8"), 16, execution=execution)
+
+
+def test_the_slowest_stage_of_named_axes_gives_a_block_away() -> None:
+    """The last stage has the head, and the stage that is idle most takes a block of it."""
+    mine = staged("dp=2,pp=4")
+    plan, timeline = step_of(mine)
+    side = pipeline_side(mine, plan, timeline, lambda _: None)
+    assert side is not None
+    assert len(side.alternatives) == steps_beside(mine)
+    seconds = {one.what: one.seconds for one in side.alternatives}
+    least = min(stage_uses(timeline)[:-1], key=lambda use: use.busy).rank
+    layers = ",".join(str(2 + (k == least) - (k == 3)) for k in range(4))
+    others = {
+        f"--stage-layers {layers}": staged("dp=2,pp=4", stage_layers=layers),
+        "--parallel dp=2,pp=4,vp=2": staged("dp=2,pp=4,vp=2"),
+        "schedule zero-bubble": staged("dp=2,pp=4", schedule="zero-bubble"),
+    }
+    found = {what: step_of(other)[1].iteration_s for what, other in others.items()}
+    assert seconds.items() >= found.items()
+    assert found[f"--stage-layers {layers}"] < timeline.iteration_s
+
+
+def test_stages_that_cannot_be_otherwise_are_not_tried() -> None:
+    """Eight blocks on eight stages are one each; two stages at each of four places are eight."""
+    for parallel in ("pp=8", "dp=2,pp=4,vp=2"):
+        mine = staged(parallel)
+        side = pipeline_side(mine, *step_of(mine), lambda _: None)
+        assert side is not None
+        whats = {one.what for one in side.alternatives}
+        assert len(whats) == steps_beside(mine)
+        assert not any(what.startswith("--") for what in whats)
