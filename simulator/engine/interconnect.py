@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from numpy.typing import ArrayLike
 from simulator.engine.jobs import Floats, Job, Load
 from simulator.engine.operations import Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS, whole_ps
-from simulator.engine.resources import at_once
 
 
 def fair_rates(loads: Sequence[Load], capacity: Floats, first: int = 0) -> Floats:
@@ -62,32 +60,22 @@ _LAST = simpy.events.EventPriority(2)
 
 
 class Moved(simpy.Event):
-    """The end of a ``job``."""
-
-    job: Job
-
-
-class Ending(simpy.Event):
-    """When a job ``moves`` its last byte and its latency is over, if nobody gets in its way."""
-
-    moves: Moved | None
+    """The end of a job."""
 
 
 @dataclass(slots=True)
 class _Running:
-    """A job under way, the ``number``-th: ``left_bytes`` of each of its flows at ``settled_ps``.
+    """A job under way: ``left_bytes`` of each of its flows at ``settled_ps``.
 
-    On links that nobody else used when it began it is ``alone``, and its ``ending`` known, until
-    somebody does. Later it ``shares`` some link with another one, or none any more.
+    It ``shares`` some link with another one, or did until one of them came or went; without a
+    rate it waits to be given one.
     """
 
     job: Job
     done: Moved
     left_bytes: float
-    number: int
     links: int
     """A bit for each of its region's links that it holds."""
-    ending: Ending | None = None
     rate: float = 0.0
     end_ps: int = 0
     settled_ps: int = 0
@@ -104,9 +92,7 @@ class _Route(NamedTuple):
 class Region:
     """Links (B/s each) that jobs may hold together; ``first`` is the number of its first link.
 
-    A job that has its links for itself changes nobody's rate when it comes or goes. It is
-    one event, unless another one comes on a link of its own meanwhile: then its
-    end is forgotten, and both are among those who share.
+    A job that has its links for itself changes nobody's rate when it comes or goes.
     """
 
     def __init__(self, env: simpy.Environment, bandwidth: Floats, first: int) -> None:
@@ -114,35 +100,29 @@ class Region:
         self._bandwidth = bandwidth
         self.first = first
         self._running: list[_Running] = []
-        """Those who share links, or did, in the order in which they came."""
+        """In the order in which they came."""
         self.next: simpy.Event | None = None
-        self._alone: list[tuple[int, int, _Running]] = []
-        """The others, and when their bytes are through: a heap, by that time and their number."""
-        self._held = 0
-        """The links of those alone, a bit for each."""
         self._routes: dict[Load, _Route] = {}
         self._at_ps = 0
-        self._last = 0
         self._often: Counter[Job] = Counter()
 
     def submit(self, job: Job) -> Moved:
         """Begin now (see ``Interconnect.submit``)."""
         done = Moved(self._env)
-        done.job = job
         if len(job.load.links) == 0 or job.flow_bytes <= 0:
             self._finish(job, done)
             return done
-        self._last += 1
-        now, route = int(self._env.now), self._route(job.load)
-        running = _Running(job, done, job.flow_bytes, self._last, route.links)
-        if self._free(route.links, now):
-            self._begin_alone(running, route.rate, now)
-            return done
-        running.shares = True
+        now, (links, rate) = int(self._env.now), self._route(job.load)
+        running = _Running(job, done, job.flow_bytes, links, settled_ps=now)
+        met = [one for one in self._running if one.links & links]
         self._running.append(running)
-        self._running.sort(key=_number)
-        if self.next is None or self._at_ps > now:
+        if met:
+            for one in (*met, running):
+                one.shares = True
             self._wake(now)
+        else:
+            self._give(running, rate, now)
+            self._wake(running.end_ps)
         return done
 
     def alone_ps(self, job: Job) -> int:
@@ -154,10 +134,8 @@ class Region:
     @property
     def link_bytes(self) -> Floats:
         """Bytes that have crossed each link."""
-        often, now = self._often.copy(), int(self._env.now)
-        often.subtract(running.job for end_ps, _, running in self._alone if end_ps > now)
         found = np.zeros(len(self._bandwidth))
-        for job, times in often.items():
+        for job, times in self._often.items():
             found[job.load.links - self.first] += times * job.flow_bytes * job.load.flows
         return found
 
@@ -173,44 +151,10 @@ class Region:
             found = self._routes[load] = _Route(bits, rate)
         return found
 
-    def _free(self, links: int, now: int) -> bool:
-        """Whether nobody holds any of these; who does shares them from now on."""
-        while self._alone and self._alone[0][0] <= now:
-            self._held ^= heappop(self._alone)[-1].links
-        if links & self._held:
-            self._disturb([one for *_, one in self._alone if one.links & links])
-        met = [one for one in self._running if one.links & links]
-        for one in met:
-            one.shares = True
-        return not met
-
-    def _disturb(self, disturbed: Sequence[_Running]) -> None:
-        """Some are no longer alone: when they end is not known any more."""
-        for one in disturbed:
-            self._held ^= one.links
-            self._often[one.job] -= 1
-            if one.ending is not None:
-                one.ending.moves = None
-        self._alone = [entry for entry in self._alone if entry[-1] not in disturbed]
-        heapify(self._alone)
-        self._running += disturbed
-
-    def _begin_alone(self, running: _Running, rate: float, now: int) -> None:
-        """Nobody is on its links: it is known when it will be over."""
-        job = running.job
-        self._often[job] += 1
-        self._held |= running.links
-        running.rate, running.settled_ps = rate, now
-        running.end_ps = now + whole_ps(running.left_bytes / rate)
-        heappush(self._alone, (running.end_ps, running.number, running))
-        event = running.ending = Ending(self._env)
-        event.moves = running.done
-        event._ok, event._value = True, None
-        event.callbacks.append(_over)
-        self._env.schedule(event, delay=running.end_ps - now + whole_ps(job.latency_s))
-
     def _wake(self, at_ps: int) -> None:
-        """Look again then; an earlier appointment is forgotten."""
+        """Look again then, if not before; a later appointment is forgotten."""
+        if self.next is not None and self._at_ps <= at_ps:
+            return
         self._at_ps = at_ps
         event = self.next = self._env.event()
         event._ok, event._value = True, None
@@ -260,8 +204,12 @@ class Region:
                 running.left_bytes = max(running.left_bytes - moved, 0.0)
             running.settled_ps = now
         for running, rate in zip(concerned, self._rates(concerned), strict=True):
-            running.rate = rate
-            running.end_ps = now + whole_ps(running.left_bytes / rate)
+            self._give(running, rate, now)
+
+    def _give(self, running: _Running, rate: float, now: int) -> None:
+        """Let a job go on at a rate until its bytes are through, if nobody comes meanwhile."""
+        running.rate = rate
+        running.end_ps = now + whole_ps(running.left_bytes / rate)
 
     def _rates(self, concerned: Sequence[_Running]) -> list[float]:
         loads = [running.job.load for running in concerned]
@@ -277,17 +225,6 @@ class Region:
         self._often[job] += 1
         done._ok, done._value = True, job
         self._env.schedule(done, delay=whole_ps(job.latency_s))
-
-
-def _number(running: _Running) -> int:
-    return running.number
-
-
-def _over(event: Ending) -> None:
-    """A job ends as it was known to, if it still does."""
-    if event.moves is not None:
-        event.moves._ok, event.moves._value = True, event.moves.job
-        at_once(event.moves)
 
 
 class Interconnect:

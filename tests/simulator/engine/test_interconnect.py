@@ -196,13 +196,14 @@ def events(*submitted: tuple[int, Job]) -> tuple[int, Interconnect]:
     return steps, network
 
 
-def test_a_job_that_is_alone_is_one_event() -> None:
+def test_a_job_that_is_alone_is_two_events() -> None:
+    """When its bytes are through, and when its latency is over."""
     one, two = (phase(Transfer(0, 1000, {i: Fraction(1)}, 500)) for i in (0, 1))
-    assert events((0, one), (10, two), (1000, one))[0] == 3  # its latency holds no link
+    assert events((0, one), (10, two), (1000, one))[0] == 6  # its latency holds no link
     assert events((0, one), (999, one))[0] > 4
 
 
-def test_bytes_of_who_was_disturbed_count_once() -> None:
+def test_bytes_of_who_is_met_count_once() -> None:
     both = phase(Transfer(0, 1000, {0: Fraction(1), 1: Fraction(2)}))
     other = phase(Transfer(0, 300, {1: Fraction(1)}))
     _, network = events((0, both), (100, other), (5000, both))
