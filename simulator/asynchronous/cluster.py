@@ -14,7 +14,7 @@ from planners.order import Kind, Phase
 from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.local_step import LocalStep, local_step, server_update_ps
 from simulator.collectives.choice import jobs
-from simulator.engine.jobs import EveryLink, Floats, Ints, Job, Load
+from simulator.engine.jobs import Floats, Ints, Job, Links, Load
 from simulator.engine.operations import Communicator, DeviceMemory, Operation, Program, Worker
 from simulator.lowering.execution import Execution
 from workloads import Network
@@ -133,7 +133,7 @@ class Cluster:
                 )
             )
         communicators = tuple(Communicator(0) for _ in range(len(workers) + 1))
-        return Program(tuple(workers), communicators, self.wires, EveryLink(self.bandwidth))
+        return Program(tuple(workers), communicators, self.wires, Links(self.bandwidth))
 
     def all_reduce(
         self, members: Sequence[int], size_bytes: float, what: str, algorithm: str = "auto"

@@ -28,9 +28,8 @@ the route of the message's image.
                                      = crossings of the class * 2^|H & ~own|
 
    These are whole numbers, hence exact.
-3. Max-min rates and times depend only on flows by bandwidth and on which jobs share a link.
-   Links of a class agree in both, so a run may follow one of them. Several loads, each
-   invariant under its own H, are all invariant under what these have in common.
+3. What a load takes alone is what its busiest link takes, of flows by bandwidth. Links of a
+   class agree in both, so one of each is looked at.
 
 **Example.** 16 boards of one core on a tree, each exchanges with its neighbour: all four flips
 are symmetries, and 0 to 1 is the representative of 16 messages. On its way are two links, up
@@ -44,10 +43,8 @@ from 0 and down to 1:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import and_
 
 import numpy as np
 
@@ -57,7 +54,7 @@ from hardware.interconnect.routing import Subnet
 from hardware.interconnect.torus import Grid
 from simulator.collectives.cache import cached
 from simulator.engine import accelerated
-from simulator.engine.jobs import EveryLink, Floats, Ints, Links, Load
+from simulator.engine.jobs import Floats, Ints, Load
 
 BITS = 24
 """Of a signature, for the bits of a link; those above are its representative's number."""
@@ -121,25 +118,11 @@ class Symmetry:
         return self.folded(np.concatenate(links), np.concatenate(crossings), copied)
 
     def folded(self, links: Ints, crossings: Floats, copied: int) -> Load:
-        """The load of classes, from crossings by representative messages (point 2 above).
-
-        In as few classes as can tell it: those of a ring have no copies, but load levels alike.
-        """
+        """The load of classes, from crossings by representative messages (point 2 above)."""
         flows = crossings * (1 << np.bitwise_count(copied & ~self.own[links]).astype(np.int64))
         keys, place = np.unique(self.signature[links] & ~copied, return_inverse=True)
         spread: Floats = np.bincount(place, flows, len(keys)).astype(np.float64)
-        return self._widened(keys, spread, copied)
-
-    def _widened(self, keys: Ints, flows: Floats, copied: int) -> Load:
-        """A load on classes under the flips ``copied``, and under all others that leave it."""
-        for flip in self.flips.values():
-            if copied & flip:
-                continue
-            one = keys & flip != 0
-            zero = ~one & (self.own[keys >> BITS] & flip != 0)
-            if np.array_equal(keys[one], keys[zero] | flip) and (flows[one] == flows[zero]).all():
-                keys, flows, copied = keys[~one], flows[~one], copied | flip
-        return Load(keys, flows, Classes(self, copied))
+        return Load(keys, spread, Classes(self, copied))
 
     def _crossed(self, wires: Wires, sources: Ints, targets: Ints) -> Iterator[tuple[Ints, Floats]]:
         """Links of every subnet and how many of the messages cross them."""
@@ -171,14 +154,10 @@ class Classes:
 
     def everywhere(self, load: Load) -> Load:
         """The load of all links of the classes of a load."""
-        return _spread(load, self.symmetry.signature & ~self.copied)
-
-
-def _spread(load: Load, keys: Ints) -> Load:
-    """A load on those of some links whose ``keys`` it has."""
-    place = np.searchsorted(load.links, keys)
-    known = np.append(load.links, -1)[place] == keys
-    return Load(np.flatnonzero(known), load.flows[place[known]])
+        keys = self.symmetry.signature & ~self.copied
+        place = np.searchsorted(load.links, keys)
+        known = np.append(load.links, -1)[place] == keys
+        return Load(np.flatnonzero(known), load.flows[place[known]])
 
 
 def byte_s(load: Load, wires: Wires) -> float:
@@ -188,10 +167,10 @@ def byte_s(load: Load, wires: Wires) -> float:
 
 
 def summed(parts: Sequence[tuple[Load, float]]) -> Load:
-    """Several loads at once, by weights, on the links that none of them loads unevenly."""
+    """Several loads at once, by weights: on classes where all have the same ones."""
     kinds = {load.on for load, _ in parts}
     if len(kinds) > 1:
-        return _refined(parts)
+        return summed([(load.everywhere(), weight) for load, weight in parts])
     links, flows = (
         np.concatenate(arrays)
         for arrays in zip(
@@ -200,59 +179,6 @@ def summed(parts: Sequence[tuple[Load, float]]) -> Load:
     )
     found, place = np.unique(links, return_inverse=True)
     return Load(found, np.bincount(place, flows, len(found)).astype(np.float64), kinds.pop())
-
-
-def _refined(parts: Sequence[tuple[Load, float]]) -> Load:
-    """Loads that are invariant under different flips, on classes under those of all."""
-    symmetries = _symmetries(load for load, _ in parts)
-    symmetry = symmetries.pop() if len(symmetries) == 1 else None
-    if symmetry is None:
-        return summed([(load.everywhere(), weight) for load, weight in parts])
-    common = reduce(and_, (_copied(load) for load, _ in parts))
-    keys, _, _ = _classes(symmetry, common)
-    found = summed([(_spread(load, keys & ~_copied(load)), weight) for load, weight in parts])
-    return Load(keys[found.links], found.flows, Classes(symmetry, common))
-
-
-def _copied(load: Load) -> int:
-    """The flips under which a load is invariant."""
-    return load.on.copied if isinstance(load.on, Classes) else 0
-
-
-def _symmetries(loads: Iterable[Load]) -> set[Symmetry | None]:
-    """The symmetries that loads are told by, None for those on the array's own links."""
-    return {load.on.symmetry if isinstance(load.on, Classes) else None for load in loads}
-
-
-def _classes(symmetry: Symmetry, copied: int) -> tuple[Ints, Ints, Ints]:
-    """The classes of links under some flips: signature, a link of each, and every link's class."""
-    keys = symmetry.signature & ~copied
-    return np.unique(keys, return_index=True, return_inverse=True)
-
-
-def links_of(wires: Wires, loads: Iterable[Load]) -> Links:
-    """The links that a run with these loads follows: classes where all have one symmetry."""
-    found = list(dict.fromkeys(loads))
-    symmetries = _symmetries(found)
-    symmetry = symmetries.pop() if len(symmetries) == 1 else None
-    return EveryLink(wires.bandwidth) if symmetry is None else LinkClasses(wires, symmetry, found)
-
-
-class LinkClasses(Links):
-    """A link of each class under the flips that all loads are invariant under (point 3)."""
-
-    def __init__(self, wires: Wires, symmetry: Symmetry, loads: Sequence[Load]) -> None:
-        super().__init__()
-        common = reduce(and_, map(_copied, loads))
-        keys, first, self._which = _classes(symmetry, common)
-        self.bandwidth = wires.bandwidth[first]
-        self._found = {load: _spread(load, keys & ~_copied(load)) for load in loads}
-
-    def of(self, load: Load) -> Load:  # noqa: D102
-        return self._found[load]
-
-    def which(self) -> Ints:  # noqa: D102
-        return self._which
 
 
 def symmetry_of(wires: Wires, core: int) -> Symmetry | None:

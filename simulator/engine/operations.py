@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from simulator.engine.jobs import EveryLink, Floats, Ints, Job, Links
+from simulator.engine.jobs import Floats, Ints, Job, Links
 
 MOVING = ("gradients", "activations", "logits", "buffers")
 """Classes of what comes and goes in HBM during a step.
@@ -381,7 +381,7 @@ class Program:
     """The workers, and what they meet at and share.
 
     ``communicators`` are the splits, parents first; ``wires`` has the links that jobs
-    name, of which the run follows ``links`` (None: all), ``hbms`` the
+    name (or ``links`` instead of them), ``hbms`` the
     bandwidths (B/s) of the memory links that follow them: each shared by nobody
     but its workers. ``memory`` says how full each device's HBM gets.
     """
@@ -394,7 +394,7 @@ class Program:
     memory: tuple[DeviceMemory, ...] = ()
 
     def followed(self) -> Links:
-        """The links of the wires that a run follows."""
+        """The links that a run follows."""
         if self.links is not None:
             return self.links
-        return EveryLink(self.wires.bandwidth if self.wires else np.zeros(0))
+        return Links(self.wires.bandwidth if self.wires else np.zeros(0))

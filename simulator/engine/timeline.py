@@ -70,7 +70,7 @@ class Timeline:
     events: int
     """Events that SimPy processed."""
     links: Links
-    """The links of ``program.wires`` that were followed."""
+    """The links that were followed."""
     moved: tuple[float, ...] = ()
     """Bytes over each of these."""
     memory_bytes: tuple[float, ...] = ()
@@ -85,7 +85,7 @@ class Timeline:
     @property
     def link_bytes(self) -> Floats:
         """Bytes over every link of ``program.wires``, in its order; none where there are none."""
-        return np.array(self.moved)[self.links.which()]
+        return np.array(self.moved)
 
     def __repr__(self) -> str:
         return f"<Timeline of {len(self):,} records, {self.iteration_s:g} s>"

@@ -15,7 +15,7 @@ from functools import partial
 from hardware import Wires
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
-from simulator.collectives.symmetry import byte_s, links_of
+from simulator.collectives.symmetry import byte_s
 from simulator.engine.operations import Communicator, DeviceMemory, Operation, Program, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.step.dataflow import MADE, Dataflow
@@ -225,14 +225,10 @@ class Writer:
         return tree
 
     def program(self, memory: tuple[DeviceMemory, ...]) -> Program:
-        """The whole step. Folded, links that all jobs load alike are one."""
+        """The whole step."""
         tree, wires = self.tree(), self.rules.wires
-        links = None
-        if wires is not None and self.rules.folded:
-            tasks = (task for worker in tree.workers for task in worker.template)
-            links = links_of(wires, (job.load for task in tasks for job in task.operation.jobs))
         communicators, hbms = tuple(tree.communicators), tuple(tree.hbms)
-        return Program(tuple(tree.workers), communicators, wires, links, hbms, memory=memory)
+        return Program(tuple(tree.workers), communicators, wires, None, hbms, memory=memory)
 
 
 class Tree:

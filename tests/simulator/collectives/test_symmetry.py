@@ -244,21 +244,6 @@ def test_what_is_followed_grows_with_the_levels_of_a_tree() -> None:
     assert max(sizes[4096]) < 60
 
 
-def test_a_ring_through_all_boards_is_told_by_few_classes() -> None:
-    """Its messages are no copies of each other, but load all links of a level alike."""
-    sizes = []
-    for boards in (64, 256, 1024):
-        w = Wires(load_array("accpar-homogeneous", [f"devices.0.count={boards}"]))
-        members = groups_of(w, Rows(np.arange(w.cores)[np.newaxis]))
-        (phase,) = FLAT["ring"].pattern("all-reduce", members)
-        every = phase.load.everywhere()
-        assert (every.flows > 0).all()
-        assert len(every.links) > boards
-        sizes.append(phase.load.flows.size)
-    assert max(sizes) < 60
-    assert sizes[2] - sizes[1] == sizes[1] - sizes[0] <= 4  # two levels of a tree more
-
-
 ROWS = np.arange(512).reshape(-1, 8)
 
 

@@ -27,7 +27,7 @@ from simulator import (
 from simulator.analysis.critical_path import critical_path
 from simulator.engine import VARIABLE
 from simulator.engine.blocks import Block, BlockLog, OwnLinks, Timed, blocks_of
-from simulator.engine.jobs import EveryLink, Job, Load
+from simulator.engine.jobs import Job, Links, Load
 from simulator.engine.operations import SEND, Instruction, Part, RankProgram
 from simulator.engine.replay import run
 from tests.simulator.engine.programs import CORE, compute
@@ -60,7 +60,7 @@ def sent(name: str, level: int = 0) -> Operation:
     return Operation(Kind.SUMS, Phase.FORWARD, name, level, 7)
 
 
-LINKS = EveryLink(np.array([1e12, 2e12, 4e12]))
+LINKS = Links(np.array([1e12, 2e12, 4e12]))
 
 
 def job(link: int, size: float, latency_s: float = 0.0) -> Job:
