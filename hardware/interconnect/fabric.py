@@ -9,9 +9,9 @@ neighbouring ranges of nodes).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,18 +47,6 @@ class Nodes:
         return f"{self.name}{node}"
 
 
-class Level(NamedTuple):
-    """Links that nodes have alike: a message goes up its source's and down its target's.
-
-    ``up`` and ``down`` name a link per node (-1: it has none). With ``apart``
-    messages use them only between nodes that do not share the link up.
-    """
-
-    up: Ints
-    down: Ints | None = None
-    apart: bool = False
-
-
 class Fabric(Protocol):
     """What a set of wires between nodes can tell.
 
@@ -78,9 +66,9 @@ class Fabric(Protocol):
         found: Floats = self.latency_s[sources]
         return found
 
-    def levels(self) -> Iterator[Level]:
-        """Its links, where routes are up and down; nothing where they are not, as usual."""
-        return iter(())
+    def ways(self) -> list[Ints]:
+        """Where routes go up and down: of each step a link per node (-1: none); else nothing."""
+        return []
 
     def names(self) -> list[str]:
         """A name per link."""
@@ -109,9 +97,8 @@ class Memory(Fabric):
         both = np.concatenate([sources, targets])
         return tally(both, np.tile(flows, 2), len(self.bandwidth))
 
-    def levels(self) -> Iterator[Level]:  # noqa: D102
-        chips = np.arange(len(self.bandwidth))
-        yield Level(chips, chips)
+    def ways(self) -> list[Ints]:  # noqa: D102
+        return [np.arange(len(self.bandwidth))]
 
     def names(self) -> list[str]:  # noqa: D102
         return [f"hbm {self._label(i)}" for i in range(len(self.bandwidth))]

@@ -6,11 +6,9 @@ from every node to every other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, Level, tally
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, tally
 
 
 class Bus(Fabric):
@@ -28,8 +26,8 @@ class Bus(Fabric):
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
         return np.full(len(sources), self.latency_s[0])
 
-    def levels(self) -> Iterator[Level]:  # noqa: D102
-        yield Level(np.zeros(self._nodes, dtype=np.int64))
+    def ways(self) -> list[Ints]:  # noqa: D102
+        return [np.zeros(self._nodes, dtype=np.int64)]
 
     def names(self) -> list[str]:  # noqa: D102
         return [self._name]
@@ -65,11 +63,10 @@ class Ports(Fabric):
             links.append(2 * self._ports + sources // self._members)
         return tally(np.concatenate(links), np.tile(flows, len(links)), len(self.bandwidth))
 
-    def levels(self) -> Iterator[Level]:  # noqa: D102
+    def ways(self) -> list[Ints]:  # noqa: D102
         ports = np.arange(self._ports)
-        yield Level(ports, self._ports + ports)
-        if self._over > 1:
-            yield Level(2 * self._ports + ports // self._members)
+        found = [ports, self._ports + ports]
+        return [*found, 2 * self._ports + ports // self._members] if self._over > 1 else found
 
     def names(self) -> list[str]:  # noqa: D102
         ports = [f"{self._label(i)} {way}" for way in ("up", "down") for i in range(self._ports)]

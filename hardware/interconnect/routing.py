@@ -326,8 +326,7 @@ class Wires:
         """
         found = list[Ints]()
         for subnet in self.subnets:
-            ways = [way for each in subnet.fabric.levels() for way in (each.up, each.down)]
-            linked = [way[subnet.node] for way in ways if way is not None] or [subnet.node]
+            linked = [way[subnet.node] for way in subnet.fabric.ways()] or [subnet.node]
             found += [subnet.region, *(np.where(subnet.region < 0, -1, own) for own in linked)]
         return [(own + 1, np.bincount(own + 1)) for own in found]
 

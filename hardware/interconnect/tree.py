@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
 
 from hardware.array import Group
-from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, Level, Nodes, tally
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Label, Nodes, tally
 from hardware.topology import Topology
 
 NONE = np.zeros(0, dtype=np.int64)
@@ -93,9 +93,9 @@ class Tree(Fabric):
     def latencies(self, sources: Ints, targets: Ints) -> Floats:  # noqa: ARG002, D102
         return self._message_s[sources]
 
-    def levels(self) -> Iterator[Level]:  # noqa: D102
-        for subtree in self._subtree:
-            yield Level(subtree, np.where(subtree < 0, -1, subtree + len(self._first)), apart=True)
+    def ways(self) -> list[Ints]:  # noqa: D102
+        downs = (np.where(up < 0, -1, up + len(self._first)) for up in self._subtree)
+        return [*self._subtree, *downs]
 
     def names(self) -> list[str]:  # noqa: D102
         subtrees = list(zip(self._first.tolist(), self._size.tolist(), strict=True))

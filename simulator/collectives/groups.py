@@ -20,8 +20,10 @@ from hardware.interconnect.torus import Grid
 from simulator.collectives.cache import digest
 from simulator.collectives.messages import Carried, add, farthest, flows_of
 from simulator.collectives.ring_order import boxes, in_ring_order, runs
-from simulator.collectives.symmetry import MESSAGES_AT_ONCE, Symmetry, symmetry_of
+from simulator.collectives.symmetry import Symmetry, symmetry_of
 from simulator.engine.jobs import Floats, Ints, Load
+
+MESSAGES_AT_ONCE = 1 << 16
 
 
 def sums(strides: tuple[int, ...]) -> Ints:

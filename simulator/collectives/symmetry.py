@@ -43,7 +43,7 @@ from 0 and down to 1:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,7 +58,6 @@ from simulator.engine.jobs import Floats, Ints, Load
 
 BITS = 24
 """Of a signature, for the bits of a link; those above are its representative's number."""
-MESSAGES_AT_ONCE = 1 << 16
 ACCELERATION = "symmetry"
 
 
@@ -68,7 +67,6 @@ class Symmetry:
 
     ``flips`` is the bit of each by the stride between the two cores that it swaps. By link,
     ``signature`` is ``representative << BITS | bits``, and ``own`` the flips that move it.
-    ``levels`` are a subnet's links up and down, by its first link.
     """
 
     topology: bytes
@@ -77,13 +75,11 @@ class Symmetry:
     flips: Mapping[int, int] = field(compare=False)
     signature: Ints = field(compare=False)
     own: Ints = field(compare=False)
-    levels: Mapping[int, tuple[Ints, Ints, Ints]] = field(compare=False)
 
     @property
     def nbytes(self) -> int:
         """Of its arrays."""
-        tables = (table for level in self.levels.values() for table in level)
-        return self.signature.nbytes + self.own.nbytes + sum(table.nbytes for table in tables)
+        return self.signature.nbytes + self.own.nbytes
 
     def halved(self, cores: Ints) -> tuple[Ints, int]:
         """Columns of ``cores`` of which all others are images, and by which flips.
@@ -110,11 +106,12 @@ class Symmetry:
     def load(self, wires: Wires, sources: Ints, targets: Ints, copied: int) -> Load:
         """The load of messages between cores with their copies under the flips ``copied``."""
         links, crossings = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
-        for first in range(0, len(sources), MESSAGES_AT_ONCE):
-            some = slice(first, first + MESSAGES_AT_ONCE)
-            for found, counts in self._crossed(wires, sources[some], targets[some]):
-                links.append(found)
-                crossings.append(counts)
+        for subnet, chosen in wires.by_subnet(sources, targets):
+            a, b = subnet.node[sources[chosen]], subnet.node[targets[chosen]]
+            flows = subnet.fabric.loads(a, b, np.ones(len(a)))
+            crossed = np.flatnonzero(flows)
+            links.append(subnet.links.start + crossed)
+            crossings.append(flows[crossed])
         return self.folded(np.concatenate(links), np.concatenate(crossings), copied)
 
     def folded(self, links: Ints, crossings: Floats, copied: int) -> Load:
@@ -123,26 +120,6 @@ class Symmetry:
         keys, place = np.unique(self.signature[links] & ~copied, return_inverse=True)
         spread: Floats = np.bincount(place, flows, len(keys)).astype(np.float64)
         return Load(keys, spread, Classes(self, copied))
-
-    def _crossed(self, wires: Wires, sources: Ints, targets: Ints) -> Iterator[tuple[Ints, Floats]]:
-        """Links of every subnet and how many of the messages cross them."""
-        for subnet, chosen in wires.by_subnet(sources, targets):
-            a, b = subnet.node[sources[chosen]], subnet.node[targets[chosen]]
-            first = subnet.links.start
-            if first in self.levels:
-                up, down, apart = self.levels[first]
-                ends = np.stack([up[:, a], down[:, b]])
-                ends[:, (ends[0] == up[:, b]) & apart] = -1
-                links = ends[ends >= 0]
-            elif isinstance(subnet.fabric, FullyConnected):
-                links = subnet.fabric.link(a, b)
-            else:
-                flows = subnet.fabric.loads(a, b, np.ones(len(a)))
-                links = np.flatnonzero(flows)
-                yield first + links, flows[links]
-                continue
-            found, counts = np.unique(links, return_counts=True)
-            yield first + found, counts.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,14 +202,11 @@ def _symmetry(wires: Wires, kind: int) -> Symmetry | None:
         return None
     links = np.arange(len(wires.bandwidth))
     signature, own = links << BITS, np.zeros_like(links)
-    levels = {}
     for table in tables:
         here = table.subnet.links
         if not table.sign(signature[here], own[here], flips):
             return None
-        if table.levels is not None:
-            levels[here.start] = table.levels
-    found = Symmetry(wires.topology_key, kind, start, flips, signature, own, levels)
+    found = Symmetry(wires.topology_key, kind, start, flips, signature, own)
     return found if _is_one_to_one(found) else None
 
 
@@ -254,11 +228,7 @@ def _is_one_to_one(found: Symmetry) -> bool:
 
 
 class _Table:
-    """One subnet for the cores of a kind, by node: how many cores each has, one behind the other.
-
-    ``levels`` are its links where routes go up and down: by level and node those up and down,
-    and by level whether messages use them only between nodes that do not share the link up.
-    """
+    """One subnet for the cores of a kind, by node, whose cores are one behind the other."""
 
     def __init__(self, subnet: Subnet, region: Ints, node: Ints) -> None:
         nodes = int(np.count_nonzero(np.diff(node))) + 1
@@ -268,14 +238,14 @@ class _Table:
         self.subnet = subnet
         self._each = each
         self._region, self._node = region[::each], node[::each]
-        self.levels = _levels(subnet)
+        self._ways = subnet.fabric.ways()
         self._labels = self._labelled()
 
     def _labelled(self) -> list[Ints]:
         """What tells nodes apart, so that a flip moves all of them to another one, or none."""
         fabric, node = self.subnet.fabric, self._node
-        if self.levels is not None:
-            return [links[node] for way in self.levels[:2] for links in way]
+        if self._ways:
+            return [way[node] for way in self._ways]
         return [node // fabric.size if isinstance(fabric, Grid) else node]
 
     def unnoticed(self, flips: Flips) -> Flips:
@@ -287,7 +257,7 @@ class _Table:
         if isinstance(fabric, Grid):
             place = self._node % fabric.size
             return {s: f for s, f in found.items() if self._moves(place, s) is False}
-        if self.levels is None and not isinstance(fabric, FullyConnected):
+        if not self._ways and not isinstance(fabric, FullyConnected):
             return {s: f for s, f in found.items() if self._moves(self._node, s) is False}
         return found
 
@@ -315,7 +285,7 @@ class _Table:
                     sides = values.reshape(-1, 2, nodes)
                     sides[:, 1] = sides[:, 0]
                 bits.reshape(-1, 2, nodes)[:, 1] |= flip
-        if self.levels is None and not isinstance(fabric, Grid | FullyConnected):
+        if not self._ways and not isinstance(fabric, Grid | FullyConnected):
             return True
         for labels in self._labels:
             moving = sum(flip for stride, flip in flips.items() if self._moves(labels, stride))
@@ -338,16 +308,6 @@ class _Table:
             signature[links] = (self.subnet.links.start + images << BITS) | mine
             own[links] = moving
         return True
-
-
-def _levels(subnet: Subnet) -> tuple[Ints, Ints, Ints] | None:
-    found = list(subnet.fabric.levels())
-    if not found:
-        return None
-    none = np.full_like(found[0].up, -1)
-    downs = [none if level.down is None else level.down for level in found]
-    apart = np.array([[level.apart] for level in found])
-    return np.stack([level.up for level in found]), np.stack(downs), apart
 
 
 def _pairs(fabric: FullyConnected, node: Ints, image: Ints, bits: Ints) -> tuple[Ints, Ints, Ints]:

@@ -64,8 +64,7 @@ def _share_no_link(wires: Wires, rows: Ints) -> bool:
 
 def _links(subnet: Subnet) -> Sequence[Ints]:
     """By core a link that it may use, or, where routes are no ways up and down, its region."""
-    ways = [way for level in subnet.fabric.levels() for way in (level.up, level.down)]
-    return [way[subnet.node] for way in ways if way is not None] or [subnet.region]
+    return [way[subnet.node] for way in subnet.fabric.ways()] or [subnet.region]
 
 
 def _alike_and_apart(rows: Ints) -> bool:
