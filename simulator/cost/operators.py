@@ -236,31 +236,25 @@ def sorts_of(step: Operators) -> tuple[int, ...]:
     """A number for each node of the partition graph: equal for nodes that cost the same."""
     known: dict[Hashable, int] = {}
     pairs = zip(step.graph, step.nodes, strict=True)
-    return tuple(known.setdefault(sort_of(*pair), len(known)) for pair in pairs)
+    return tuple(known.setdefault(_sort_of(*pair), len(known)) for pair in pairs)
 
 
-def sort_of(node: Node, operators: NodeOperators) -> Hashable:
-    """Equal for nodes that cost the same in every state."""
-    return _numbers_of(node), tuple(
-        (phase, _numbers_of_operator(operator))
+def _sort_of(node: Node, operators: NodeOperators) -> Hashable:
+    """Equal for nodes that cost the same in every state: without what says where they are."""
+    return replace(node, name="", producers=(), main=None, tied=None, reads=()), tuple(
+        (
+            phase,
+            replace(
+                operator,
+                name="",
+                node=0,
+                reads=_unnamed(operator.reads),
+                writes=_unnamed(operator.writes),
+                casts=_unnamed(operator.casts),
+            ),
+        )
         for phase in Phase
         for operator in operators.of(phase)
-    )
-
-
-def _numbers_of(node: Node) -> Node:
-    """A node without what says where it is, on which its costs do not depend."""
-    return replace(node, name="", producers=(), main=None, tied=None, reads=())
-
-
-def _numbers_of_operator(operator: Operator) -> Operator:
-    return replace(
-        operator,
-        name="",
-        node=0,
-        reads=_unnamed(operator.reads),
-        writes=_unnamed(operator.writes),
-        casts=_unnamed(operator.casts),
     )
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from planners.order import Phase
 from planners.partition import II, III, IV, I, PartitionType, V, is_operand
@@ -30,31 +31,25 @@ from simulator.sharding.mesh import Mesh
 from workloads import Graph
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Both halves have a part of the tensor, cut along a dimension."""
+class Placement(Enum):
+    """What the two halves have: a part each, cut along a dimension of the tensor, or as follows.
 
-    dim: int
+    REPLICATE: both have the whole, or all that a reader needs. PARTIAL: both have the whole
+    shape, with addends, whose sum is the tensor.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Replicate:
-    """Both halves have the whole, or all that a reader needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """Both halves have the whole shape, with addends: their sum is the tensor."""
+    ROWS = 0
+    COLUMNS = 1
+    POSITIONS = 2
+    REPLICATE = "replicate"
+    PARTIAL = "partial"
 
 
-Placement = Shard | Replicate | Partial
+ROWS, COLUMNS, POSITIONS, REPLICATE, PARTIAL = Placement
 Spec = tuple[Placement, ...]
 """A tensor's placements, outermost level first."""
 Types = Sequence[PartitionType]
 """The partition type of every node at one level."""
-
-ROWS, COLUMNS, POSITIONS = Shard(0), Shard(1), Shard(2)
-REPLICATE, PARTIAL = Replicate(), Partial()
 
 CUTS = {I: "b", II: "i", III: "o", IV: "io", V: "p"}
 """The index that each type cuts: b samples, i inputs, o outputs, p positions; groups are both."""
@@ -69,7 +64,7 @@ def by_type(indices: str, *, made: bool = False) -> tuple[Placement, ...]:
     for type_ in PartitionType:
         dims = [dim for dim, index in enumerate(indices) if index in CUTS[type_]]
         without = PARTIAL if made else REPLICATE
-        found.append(Shard(dims[-1]) if dims else without)
+        found.append(Placement(dims[-1]) if dims else without)
     return tuple(found)
 
 

@@ -136,10 +136,6 @@ class Rules(ABC):
             return (Phase.FORWARD,)
         return tuple(Phase)[: 3 if self.execution.model == "published" else 4]
 
-    def node_ps(self, v: int, shard: Shard, device: Device, updated: float = 1.0) -> int:
-        """What a worker's products of a node take in all phases, one after the other."""
-        return sum(self.product_ps(v, phase, shard, device, updated) for phase in self.phases)
-
     @property
     def bucket_bytes(self) -> float:
         """Of gradients that travel together, where the execution model has buckets."""

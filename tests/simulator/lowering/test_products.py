@@ -82,12 +82,3 @@ def test_a_buffer_of_gradients_is_cleared_whole(in_parts: bool, cleared: float) 
     weights = operators(NETWORK).nodes[1].pair_parameters * shard(1, 4).inputs * shard(1, 4).outputs
     written = cleared * weights * kept.arithmetic.gradient_bytes
     assert more.hbm_bytes - less.hbm_bytes == pytest.approx(written, rel=0.01)
-
-
-def test_a_node_takes_all_its_phases_one_after_the_other() -> None:
-    found_by = rules()
-    for v in range(len(operators(NETWORK).graph)):
-        for rows, updated in ((4, 1.0), (4, 0.5), (2, 1.0), (4, 1.0)):
-            of = shard(v, rows), DEVICE, updated
-            each = [found_by.product_ps(v, phase, *of) for phase in Phase]
-            assert found_by.node_ps(v, *of) == sum(each) > 0
