@@ -298,11 +298,11 @@ FAR = 0.3
 
 
 MOST_NAMED = 4
-"""Of the combinations on a front: the best so many have their names."""
+"""Of the combinations on a front: the best so many have their names, where there is room."""
 
 
 def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) -> Figure:
-    """Every combination that fits (the best first), by tensor parallelism.
+    """Every combination that fits (the best first), by size of the array or tensor parallelism.
 
     A step line joins those that nothing with less memory beats (the Pareto front), the best of
     which are named; a dashed one stands at a device's memory. Raises UsageError where none fits.
@@ -315,11 +315,11 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
     )
     figure, (axes,) = panels(6.4, 4.2)
     places = [(row["peak_memory_bytes"] / 2**30, row[key]) for row in rows]
-    for number, tp in enumerate(sorted({row["tp"] for row in rows})):
-        some = [place for place, row in zip(places, rows, strict=True) if row["tp"] == tp]
+    series = [row["size"] or f"tp {row['tp']}" for row in rows]
+    for number, name in enumerate(sorted(set(series), key=_number_last)):
+        some = [place for place, own in zip(places, series, strict=True) if own == name]
         across, rates = zip(*some, strict=True)
-        colour = SERIES[number % len(SERIES)]
-        axes.scatter(across, rates, s=12, color=colour, label=f"tp {tp}")
+        axes.scatter(across, rates, s=12, color=SERIES[number % len(SERIES)], label=name)
     edge = front(places)
     axes.step(*zip(*edge, strict=True), where="post", color="#555555", lw=1, label="Pareto front")
     capacity, highest = capacity_bytes / 2**30, max(place[0] for place in places)
@@ -327,8 +327,15 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
     if near := highest > FAR * capacity:
         axes.axvline(capacity, color="#555555", lw=1, ls="--", label=said)
     axes.margins(x=0.15, y=0.15)  # room for names
-    for place in edge[-MOST_NAMED:]:
-        right = place[0] > sum(axes.get_xlim()) / 2  # the name stays inside the frame
+    (left, end), (low, high) = axes.get_xlim(), axes.get_ylim()
+    named: list[Point] = []
+    for place in reversed(edge):
+        near_x, near_y = (end - left) / 3, (high - low) / 20
+        close = (abs(x - place[0]) < near_x and abs(y - place[1]) < near_y for x, y in named)
+        if any(close) or len(named) == MOST_NAMED:
+            continue
+        named.append(place)
+        right = place[0] > (left + end) / 2  # the name stays inside the frame
         axes.annotate(
             _axes_of(rows[places.index(place)]),
             place,
@@ -341,6 +348,12 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
     more = "" if near else f"; {said}"
     finish(axes, title, f"memory of the fullest device [GiB]{more}", up)
     return figure
+
+
+def _number_last(name: str) -> tuple[int, str]:
+    """Names by the number at their end: nodes=2, nodes=16."""
+    digits = name[len(name.rstrip("0123456789")) :]
+    return int(digits or 0), name
 
 
 def _axes_of(row: dict[str, Any]) -> str:

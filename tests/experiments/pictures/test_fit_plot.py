@@ -17,6 +17,7 @@ def row(gib: float, rate: float, update: str = "", **axes: int) -> dict[str, Any
         "tokens_per_s_each": rate,
         "samples_per_s": rate / 8,
         "update": update,
+        "size": "",
     }
 
 
@@ -32,11 +33,20 @@ def test_the_front_has_its_names() -> None:
         row(60, 80, dp=2),
         row(20, 70, pp=8),
     ]
-    assert names(rows) == ["pp 8", "dp 4, tp 2, ZeRO 3", "dp 8, ZeRO 0"]
+    assert names(rows) == ["dp 8, ZeRO 0", "dp 4, tp 2, ZeRO 3", "pp 8"]
     assert names([row(1, 10)]) == ["one device"]
     many = [row(k, 100 + k, dp=k) for k in range(1, 10)]
-    assert names(many) == [f"dp {k}" for k in (6, 7, 8, 9)]
+    assert names(many) == [f"dp {k}" for k in (9, 8, 7, 6)]
     assert len(names(many)) == MOST_NAMED
+    close = [row(70, 100, dp=8), row(69, 99.9, dp=4), row(20, 50, dp=2)]
+    assert names(close) == ["dp 8", "dp 2"]  # two names would lie on each other
+
+
+def test_sizes_of_an_array_are_told_apart() -> None:
+    rows = [row(9, 10, tp=2) | {"size": f"nodes={n}"} for n in (16, 2, 2)]
+    for some, labels in ((rows, ["nodes=2", "nodes=16"]), ([row(9, 10, tp=2)], ["tp 2"])):
+        (axes,) = plot_fit(some, "", 80 * GIB).axes
+        assert axes.get_legend_handles_labels()[1][: len(labels)] == labels
 
 
 def test_differences_can_be_seen() -> None:

@@ -38,6 +38,7 @@ DPIS = (96, 150)
 ROW = dict.fromkeys(("tp", "pp", "cp", "ep"), 1) | {
     "dp": 8,
     "update": "sharded",
+    "size": "",
     "peak_memory_bytes": 79 * 2.0**30,
     "samples_per_s": 8.0,
 }
