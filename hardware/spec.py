@@ -80,9 +80,7 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> Loaded:
         found = data.pop("kind", None)
         if found != kind:
             named = f"{seen[-2]}: extends: " if len(seen) > 1 else ""
-            remedy = "; an array names it under [[devices]]" * (
-                (found, kind) == ("device", "array")
-            )
+            remedy = f"; {_arrays_of(current)}" if (found, kind) == ("device", "array") else ""
             raise SpecError(
                 f'{named}{origin}: kind: this must be a spec with kind = "{kind}"{remedy}'
             )
@@ -96,6 +94,18 @@ def load_settings(name: str, kind: str, near: Path | None = None) -> Loaded:
         _check_peak(merged, layer)
         merged = merge(merged, layer)
     return Loaded(labels[0], seen[0], merged, tuple(labels[1:]))
+
+
+def _arrays_of(device: str) -> str:
+    """Which of the catalog's arrays have a device, or how to write one."""
+    names = [
+        name
+        for name in catalog_names("array")
+        for key, entry in load_settings(name, "array").settings.items()
+        if re.fullmatch(r"devices\.\d+\.device", key) and entry.value == device
+    ]
+    own = f'write one, with [[devices]] device = "{device}" and a count (docs/how-to/array.md)'
+    return f"arrays of it: {', '.join(dict.fromkeys(names))}; or {own}" if names else own
 
 
 def _check_peak(base: Settings, layer: Settings) -> None:

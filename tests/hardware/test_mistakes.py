@@ -259,7 +259,7 @@ def test_a_file_of_an_array(write: Write, tmp_path: Path, text: str, says: str) 
     [
         (None, "cannot be read"),
         (b"", 'kind: this must be a spec with kind = "array"'),
-        (b'kind = "device"', 'with kind = "array"; an array names it under [[devices]]'),
+        (b'kind = "device"', 'with kind = "array"; write one, with [[devices]] device = "'),
         (b"\xff\xfe\x00", "not a text file"),
         (b"#" * (2 << 20), "larger than"),
         (b"a = " + b"[" * 5000, "not valid TOML"),
@@ -273,6 +273,17 @@ def test_files_that_are_no_arrays(tmp_path: Path, raw: bytes | None, says: str) 
     refused(says, load_array, str(path))
     refused("cannot be read", load_array, f"{tmp_path}/")
     refused("unknown array 'tree'", load_array, "tree")
+
+
+@pytest.mark.parametrize(
+    ("device", "says"),
+    [
+        ("h200", "; arrays of it: h200-cluster; or write one, with [[devices]]"),
+        ("mi300x", '"array"; write one, with [[devices]] device = "mi300x" and a count'),
+    ],
+)
+def test_a_device_in_place_of_an_array(device: str, says: str) -> None:
+    refused(says, load_array, device)
 
 
 BAD_ARRAY = """\
