@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import mul
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -93,7 +95,9 @@ class Group:
 
     Counts are those of ``unit``. Halving ends at single ``leaf``: at boards,
     as in the papers, or at cores. As long as there are more it parts none of so many leaves
-    (``together``, the most first): of 24 with (8,) the halves are 16 and 8, then 8 and 8.
+    (``together``, the most first): of 24 with (8,) the halves are 16 and 8, then 8 and 8. With
+    1 among them the second half of an odd number is one (of 40 with (8, 1) the halves are 32 and
+    8): the others have halves that are alike.
     What the halves can send to each other is for ``hardware.bisection`` to say.
     """
 
@@ -162,7 +166,8 @@ class Group:
         size = count * each
         kept = (n for n in self.together if n < size and not n % each and not size % n)
         whole = next(kept, each) // each
-        second = count // whole // 2 * whole
+        parts = count // whole
+        second = (1 if 1 in self.together and parts % 2 else parts // 2) * whole
         first = Group(((device, count - second),), unit, self.leaf, self.together)
         return first, Group(((device, second),), unit, self.leaf, self.together)
 
@@ -285,6 +290,14 @@ class Array:
         own, usual = self.stack.hidden_tensor_fp4, self.stack.hidden_tensor
         narrow = any(device.product_bytes == FP4_BYTES for device, _ in self.group.kinds)
         return own if narrow and own is not None else usual
+
+    @property
+    def node_sizes(self) -> tuple[int, ...]:
+        """Leaves of what its wires join (a board or a chip), of a node, and of what has nodes."""
+        joined: Unit = "board" if self.topology.joins == "boards" else "chip"
+        device, _ = self.group.kinds[0]
+        tiers = (tier.members for tier in self.topology.levels[:-1])
+        return (*accumulate((max(_each(device, joined, self.group.leaf), 1), *tiers), mul),)
 
     @property
     def base(self) -> str:

@@ -189,7 +189,7 @@ class _Planning:
                 own = replace(self._axes, tp=array.group.size // self._axes.cp)
                 ways = _ways(own, self._order)
             types = {axis: types_along(axis, graph, **how) for axis, _ in ways}
-            together = _together(array.group, ways)
+            together = _together(array, ways)
             group = replace(array.group, together=together)
             made = replace(plan, root=_tree(group, ways, types), together=together)
             self._known[sort] = priced(network, replace(array, group=group), made, self._objective)
@@ -209,17 +209,19 @@ def _ways(axes: Axes, order: Sequence[str]) -> Ways:
     return tuple((axis, many) for axis, many in ways if many > 1)
 
 
-def _together(group: Group, ways: Ways) -> tuple[int, ...]:
-    """What halving must not part, the most devices first: what inner axes split.
+def _together(array: Array, ways: Ways) -> tuple[int, ...]:
+    """What halving must not part, the most devices first: what inner axes split, and nodes.
 
-    Of 24 devices with dp 3 and tp 8 the halves would be 12, and cut a group of 8 in two. Where
+    Of 24 devices with dp 3 and tp 8 the halves would be 12, and cut a group of 8 in two. Of 100
+    nodes of 8 they would be 25 devices some day, which lie on nodes each in its own way. Where
     all numbers are powers of two, and devices of one kind, halves part none anyway.
     """
-    if len(group.kinds) == 1 and all(not many & (many - 1) for _, many in ways[:-1]):
+    if len(array.group.kinds) == 1 and all(not many & (many - 1) for _, many in ways):
         return ()
     numbers = [many for _, many in ways]
-    inner = [math.prod(numbers[place:]) for place in range(1, len(numbers))]
-    return tuple(each for each in inner if each > 1)
+    inner = {math.prod(numbers[place:]) for place in range(1, len(numbers))}
+    nodes = {size for size in array.node_sizes if all(min(size % n, n % size) == 0 for n in inner)}
+    return tuple(sorted({1, *inner, *nodes}, reverse=True))
 
 
 def _tree(group: Group, ways: Ways, types: Mapping[str, Types]) -> Split | None:

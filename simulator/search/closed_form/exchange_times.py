@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware import Array, wires_of
-from hardware.interconnect.topologies import with_members
 from planners import Axes
 from planners.axes.degrees import order_of
 from simulator.collectives.choice import members_of, offer
@@ -23,11 +22,7 @@ class Nodes:
     """Where an array's nodes, and what they are joined to, end."""
 
     def __init__(self, array: Array) -> None:
-        boards = array.topology.joins == "boards"
-        count = sum(many * (1 if boards else of.chips) for of, many in array.group.kinds)
-        self._sizes = [max(array.group.size // count, 1)]
-        for tier in with_members(array.topology.levels, count)[:-1]:
-            self._sizes.append(self._sizes[-1] * tier.members)
+        self._sizes = array.node_sizes
 
     def parted(self, first: int, count: int) -> tuple[int, ...]:
         """Of ``count`` devices, how many are in front of the first whole node, and behind the last.

@@ -22,6 +22,7 @@ from planners import (
 from planners.axes.node_types import types_along
 from planners.hierarchy.fixed_types import plan_of_types
 from planners.partition import II, III, IV, I
+from simulator import DEPLOYED, program_of, simulate
 from workloads import Network, cut, load_network, partition_graph
 
 SMALL = "llama-7b:seq=16"
@@ -128,7 +129,7 @@ def test_micro_batches() -> None:
 def test_halving_parts_nothing_that_an_inner_axis_splits() -> None:
     """Of 12 GPUs in two halves of 6 a group of 4 would be cut: they are 8 and 4 instead."""
     plan = planned("gpt2", nodes(3), "dp=3,tp=4", 12)
-    assert (plan.pipeline, plan.together) == (None, (4,))
+    assert (plan.pipeline, plan.together) == (None, (4, 1))
     assert [half.size for half in plan.group(by_core(nodes(3))).halves()] == [8, 4]
     assert plan.root is not None
     assert set(plan.root.types) == {I}
@@ -137,7 +138,30 @@ def test_halving_parts_nothing_that_an_inner_axis_splits() -> None:
     assert planned("gpt2", nodes(4), "dp=4,tp=4", 12).together == ()
     apart = load_array("accpar-homogeneous", ["devices.0.count=12"])
     plan = planned("gpt2", apart, "tp=3,dp=4", 12, axis_order="dp,tp,pp")
-    assert plan.together == (4,)
+    assert plan.together == (4, 1)
+
+
+def test_halving_parts_no_node_where_it_can() -> None:
+    """Of 14 ways of dp on seven nodes of four each node has two."""
+    assert planned("gpt2", nodes(7), "dp=14,tp=2", 14).together == (4, 2, 1)
+    assert planned("gpt2", nodes(7), "dp=28", 28).together == (4, 1)
+    gpus = by_core(load_array("h100-cluster", ["nodes=9"]))
+    assert planned("gpt2", gpus, "dp=36,tp=2", 36).together == (8, 2, 1)
+    assert planned("gpt2", gpus, "dp=12,tp=6", 12).together == (6, 1)  # nodes of 8 lie across six
+    assert planned("gpt2", nodes(8), "dp=32", 32).together == ()
+
+
+@pytest.mark.parametrize(
+    ("count", "axes", "classes"), [(7, "dp=14,tp=2", 3), (11, "dp=44", 3), (13, "dp=26,tp=2", 3)]
+)
+def test_devices_that_do_the_same_are_simulated_once(count: int, axes: str, classes: int) -> None:
+    """Of an odd number of nodes all but one are halves that are alike; all take as long."""
+    network, array = load_network("gpt2:layers=1:seq=16:vocab=1024"), nodes(count)
+    plan = planned_by_axes(network, array, 4 * count, Axes.parse(axes))
+    program = program_of(network, plan, array, DEPLOYED)
+    assert len(program.workers) <= classes
+    folded, each = (simulate(network, plan, array, DEPLOYED, folded=f) for f in (True, False))
+    assert folded.iteration_ps == each.iteration_ps
 
 
 def test_several_stages_a_place_and_ties() -> None:
