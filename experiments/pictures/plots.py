@@ -301,6 +301,10 @@ MOST_NAMED = 4
 """Of the combinations on a front: the best so many have their names, where there is room."""
 
 
+LONGEST_STAGES = 40
+"""Characters of stages on kinds of devices, in a name."""
+
+
 def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) -> Figure:
     """Every combination that fits (the best first), by size of the array or tensor parallelism.
 
@@ -315,9 +319,10 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
     )
     figure, (axes,) = panels(6.4, 4.2)
     places = [(row["peak_memory_bytes"] / 2**30, row[key]) for row in rows]
-    series = [row["size"] or f"tp {row['tp']}" for row in rows]
+    own = ["stages on kinds" if row["stage_hw"] else f"tp {row['tp']}" for row in rows]
+    series = [row["size"] or name for row, name in zip(rows, own, strict=True)]
     for number, name in enumerate(sorted(set(series), key=_number_last)):
-        some = [place for place, own in zip(places, series, strict=True) if own == name]
+        some = [place for place, one in zip(places, series, strict=True) if one == name]
         across, rates = zip(*some, strict=True)
         axes.scatter(across, rates, s=12, color=SERIES[number % len(SERIES)], label=name)
     edge = front(places)
@@ -358,6 +363,8 @@ def _number_last(name: str) -> tuple[int, str]:
 
 def _axes_of(row: dict[str, Any]) -> str:
     """The axes of a combination that are more than one, and its stage of ZeRO."""
+    if row["stage_hw"]:
+        return shortened(row["stage_hw"].replace(";", "; "), LONGEST_STAGES)
     names = [f"{name} {row[name]}" for name in ("dp", "tp", "pp", "cp", "ep") if row[name] > 1]
     names += [f"ZeRO {stage}" for stage, update in ZERO.items() if update == row["update"] != ""]
     return ", ".join(names) or "one device"

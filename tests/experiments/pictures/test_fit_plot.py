@@ -18,6 +18,7 @@ def row(gib: float, rate: float, update: str = "", **axes: int) -> dict[str, Any
         "samples_per_s": rate / 8,
         "update": update,
         "size": "",
+        "stage_hw": "",
     }
 
 
@@ -47,6 +48,14 @@ def test_sizes_of_an_array_are_told_apart() -> None:
     for some, labels in ((rows, ["nodes=2", "nodes=16"]), ([row(9, 10, tp=2)], ["tp 2"])):
         (axes,) = plot_fit(some, "", 80 * GIB).axes
         assert axes.get_legend_handles_labels()[1][: len(labels)] == labels
+
+
+def test_stages_on_kinds_of_devices_have_their_names() -> None:
+    axes = dict.fromkeys(("dp", "tp", "pp"))
+    kinds = row(9, 10) | axes | {"stage_hw": "a100-80:2x8;h100-sxm:2x8"}
+    assert names([kinds, row(8, 5, dp=4)]) == ["a100-80:2x8; h100-sxm:2x8", "dp 4"]
+    (drawn,) = plot_fit([kinds, row(8, 5, dp=4)], "", 80 * GIB).axes
+    assert drawn.get_legend_handles_labels()[1][:2] == ["stages on kinds", "tp 1"]
 
 
 def test_differences_can_be_seen() -> None:

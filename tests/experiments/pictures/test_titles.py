@@ -39,6 +39,7 @@ ROW = dict.fromkeys(("tp", "pp", "cp", "ep"), 1) | {
     "dp": 8,
     "update": "sharded",
     "size": "",
+    "stage_hw": "",
     "peak_memory_bytes": 79 * 2.0**30,
     "samples_per_s": 8.0,
 }
