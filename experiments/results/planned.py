@@ -42,7 +42,16 @@ class PlanResult(Result):
 
     def tables(self) -> list[Table | str]:
         """What ``accelarray plan`` prints."""
-        return tables(self.plan, self.array)
+        return [*tables(self.plan, self.array), *self._without()]
+
+    def _without(self) -> list[str]:
+        """What was asked that a plan does not hold, in a sentence."""
+        again = self.case.execution.recompute
+        if again in ("", "none"):
+            return []
+        return [
+            f"A plan does not hold --recompute {again}: say it again where the plan is simulated."
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray plan --format json`` prints: levels where all halves are alike.
@@ -60,7 +69,7 @@ class PlanResult(Result):
                 costs = [split.cost for split in levels]  # whole numbers of elements as integers
                 data["cost"] = [int(cost) if cost.is_integer() else cost for cost in costs]
                 data["lower_bound"] = [split.lower_bound for split in levels]
-        return data | {"warnings": list(self.case.network.notes)}
+        return data | {"warnings": [*self.case.network.notes, *self._without()]}
 
     def rows(self) -> list[dict[str, Any]]:
         """Each layer at each level of each distinct group; shares of the first half."""

@@ -118,3 +118,20 @@ def test_what_a_plan_has_decided_is_not_varied() -> None:
     plan = accelarray.plan("gpt2:seq=16", array="tpu-v3-8", parallel="pp=2", batch=32)
     with pytest.raises(UsageError, match="stages is a part of the plan already"):
         accelarray.sweep({"stages": [1, 2]}, "gpt2:seq=16", planners=[plan], array="tpu-v3-8")
+
+
+def test_what_a_plan_does_not_hold_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Recomputing is of the step: a file of a plan with it has none."""
+    step = ("gpt2:layers=1:seq=16", *ARRAY, "--parallel", "dp=8")
+    said = "A plan does not hold --recompute full: say it again where the plan is simulated."
+    made = answer(capsys, "plan", *step, "--recompute", "full")
+    assert said in made["warnings"]
+    assert said not in answer(capsys, "plan", *step)["warnings"]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(made))
+    alone = ("simulate", "gpt2:layers=1:seq=16", *ARRAY, "--plan", str(file))
+    again = answer(capsys, *alone, "--recompute", "full")["iteration_s"]
+    assert again == answer(capsys, "simulate", *step, "--recompute", "full")["iteration_s"]
+    assert again > answer(capsys, *alone)["iteration_s"]
