@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
+from experiments.pictures.figures import CHARACTER, HANDLE, corner_legend, new_figure, shortened
 from experiments.pictures.palette import TYPES
 from hardware import Array, Group
 from planners import Partition, Pipeline, Plan, Split
@@ -147,7 +147,8 @@ def _figure(
     if plan.updates:
         subtitle += "; * update sharded"
     longest = max(len(title) * 9, len(subtitle) * SIZE) * CHARACTER
-    width, height = max(size[0], left + longest, left + 4.2), size[1]
+    legend = sum(HANDLE + len(label) * SIZE * CHARACTER for label in _labels(plan).values())
+    width, height = max(size[0], left + longest, left + legend), size[1]
     figure = new_figure(width, height)
     tall = ROW * len(plan.nodes)
     box = (left / width, BOTTOM / height, 1 - left / width, tall / height)
@@ -166,7 +167,7 @@ def _figure(
         _draw(axes, block)
     for text, points, down in ((title, 9.0, 0.2), (subtitle, SIZE, 0.36)):
         figure.text(left / width, 1 - down / height, text, fontsize=points, parse_math=False)
-    _legend(figure, left / width, kinds_of(plan))
+    _legend(figure, left / width, _labels(plan))
     return figure
 
 
@@ -211,9 +212,13 @@ def kinds_of(*plans: Plan) -> list[str]:
     return [kind for kind in SPLITS if kind not in ("IV", "V") or kind in used]
 
 
-def _legend(figure: Figure, left: float, kinds: Sequence[str]) -> None:
+def _labels(plan: Plan) -> dict[str, str]:
+    return {kind: f"{kind}: splits {SPLITS[kind]}" for kind in kinds_of(plan)}
+
+
+def _legend(figure: Figure, left: float, labels: Mapping[str, str]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=TYPES[kind], label=f"{kind}: splits {SPLITS[kind]}") for kind in kinds]
+    handles = [Patch(color=TYPES[kind], label=label) for kind, label in labels.items()]
     more = {"loc": "lower left", "fontsize": SIZE, "borderaxespad": 0.3, "borderpad": 0.2}
-    corner_legend(figure, handles, (left, 0), len(kinds), **more)
+    corner_legend(figure, handles, (left, 0), len(handles), **more)

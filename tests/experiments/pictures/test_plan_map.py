@@ -173,3 +173,17 @@ def test_a_plan_map_names_the_model_that_it_is_for() -> None:
         plan = load_planner("owt")(load_network("lenet"), planned, 64)
         words = [text.get_text() for text in plot_plan(plan, planned).findobj(Text)]
         assert any(f"batch 64, {execution.model}; " in said for said in words)
+
+
+@pytest.mark.parametrize("axes", ["dp=8,tp=2,sp", "dp=16"])
+def test_the_legend_lies_inside(axes: str) -> None:
+    """Of few levels, with all five types."""
+    network, array = load_network("gpt2:layers=1:seq=16"), by_core(load_array("h100-cluster"))
+    part = array.part(0, 16)
+    figure = plot_plan(planned_by_axes(network, part, 16, Axes.parse(axes)), part)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert 0 <= box.x0 < box.x1 <= whole.x1
+    used = {"dp=16": "I", "dp=8,tp=2,sp": "V"}[axes]
+    assert used in [text.get_text().partition(":")[0] for text in legend.get_texts()]
