@@ -88,11 +88,12 @@ def _as_flag(message: str, typed: str) -> str | None:
         axis = _AXIS[typed]
         return f"{line}: write --parallel with {axis if axis == 'sp' else f'{axis}={value}'}"
     said = _SAID.get(typed, "--bytes")
-    if said.startswith("--bytes"):  # which is of collectives alone
+    off = "{}" not in said and value.lower() in ("false", "0", "no", "off")
+    if said.startswith("--bytes") or "{command}" in said or off:  # of others, or not meant
         return None
     if vary:
         said = re.sub(r"^(--set |--)([\w-]+)[= ]\{\}$", r"--vary \2={}", said)
-    return f"{line}: write {said.format(value, command='')}"
+    return f"{line}: write {said.format(value)}"
 
 
 LISTS = "options: accelarray list options"

@@ -257,7 +257,9 @@ def _yaml(text: str) -> Any:
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            _table((key.value, value) for key, value in node.value if isinstance(key.value, str))
+            if isinstance(node, yaml.MappingNode):
+                keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+                _table((key, None) for key in keys)
             return super().construct_mapping(node, deep)
 
     try:

@@ -67,14 +67,15 @@ def run_show(args: argparse.Namespace) -> None:
         run_list(args)
         return
     known = is_network(args.name)
-    if not known and (args.output or "").endswith(".onnx"):
+    model = (args.output or "").lower().endswith(".onnx")
+    if model and not known:
         raise UsageError(f"--output {args.output!r}: {args.name!r} is not a network")
     planner = not known and args.name in all_planners()
     if args.set and (known or planner):
         raise UsageError(f"--set changes specs; {args.name!r} is not one")
     if known:
         network = inputs.network_of(args.name)
-        if args.output and args.output.endswith(".onnx"):
+        if model:
             from workloads.exporters.onnx_model import to_onnx
 
             data = to_onnx(network).SerializeToString()

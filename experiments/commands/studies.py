@@ -28,7 +28,7 @@ from experiments.results.speedups import (
     parse_levels,
     scaled,
 )
-from experiments.results.sweeps import grid_of, planners_for, records, swept
+from experiments.results.sweeps import axes_of, grid_of, planners_for, records, swept
 from simulator.search.shares import FAIRER
 
 HIDDEN = ("optimizer", "memory_reserve", "micro_batch", "recompute", "pipeline.schedule")
@@ -87,9 +87,10 @@ def configure_sweep(parser: Parser) -> None:
 
 def run_sweep(args: argparse.Namespace) -> None:
     """Run what is missing, then show table and picture."""
-    args.planners = planners_for(args.planners, args.vary)
+    axes = axes_of(args.vary)
+    args.planners = planners_for(args.planners, axes)
     study = study_of(args)
-    grid = grid_of(study, args.vary)
+    grid = grid_of(study, axes)
     check_outputs(args)
     if args.plot:
         check_drawable(grid)

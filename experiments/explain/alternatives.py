@@ -350,9 +350,11 @@ def _other_stages(
     The last stage has the head, too: with as many blocks as the others it is the slowest.
     """
     blocks, stages = blocks_of(partition_graph(case.network)).firsts, axes.pp * axes.vp
-    if blocks and not len(blocks) % (2 * stages):
+    asked = case.execution.staging or Staging()
+    usual = asked.schedule in ("", "interleaved") and not (asked.stage_layers or asked.cuts)
+    if blocks and not len(blocks) % (2 * stages) and usual:
         more = replace(axes, vp=2 * axes.vp)
-        yield f"--parallel {more}", _with_stages(case, parallel=more, schedule="")
+        yield f"--parallel {more}", _with_stages(case, parallel=more)
     if axes.vp > 1 or len(blocks) <= stages:
         return
     if plan is None or plan.pipeline is None:

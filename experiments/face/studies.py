@@ -29,7 +29,7 @@ from experiments.report.study import report as page_of
 from experiments.results.formats import flat
 from experiments.results.result import Result
 from experiments.results.speedups import ComparisonResult, ScalingResult, compared, scaled, whole
-from experiments.results.sweeps import SweepResult, grid_of, planners_for, swept
+from experiments.results.sweeps import SweepResult, axes_of, grid_of, planners_for, swept
 from experiments.studies.running.estimate import check_memory
 from experiments.studies.step_numbers import check_metrics
 from hardware import load_array
@@ -210,6 +210,7 @@ def sweep(
 
     A range is FIRST:LAST:log:COUNT or FIRST:LAST:lin:COUNT; texts as "batch=64,128" work too.
     """
-    planners = planners_for(planners, vary)
+    axes = axes_of(vary)
+    planners = planners_for(planners, axes)
     study = study_of(networks, planners, array, batch, execution, set, options)
-    return swept(study, grid_of(study, vary), estimate=estimate)
+    return swept(study, grid_of(study, axes), estimate=estimate)

@@ -95,15 +95,15 @@ class SweepResult(Result):
         return plot_sweep(self.grid, self.table, self.crossovers)
 
 
-def planners_for(planners: Any, varied: Vary) -> Any:
+def planners_for(planners: Any, axes: Sequence[Axis]) -> Any:
     """What "all" planners are where degrees of parallelism are varied: the one that reads them."""
-    keys = [axis.key for axis in axes_of(varied)]
-    return AXES if planners == "all" and "parallel" in keys else planners
+    varied = any(axis.key == "parallel" for axis in axes)
+    return AXES if planners == "all" and varied else planners
 
 
-def grid_of(study: Study, varied: Vary) -> Grid:
+def grid_of(study: Study, axes: tuple[Axis, ...]) -> Grid:
     """What is varied, in networks, planners and conditions; raises UsageError."""
-    asked, axes, planners = study.conditions, axes_of(varied), study.planners
+    asked, planners = study.conditions, study.planners
     keys = [axis.key for axis in axes]
     check_planned(planners, {axis.key: axis.values[0].text for axis in axes})
     check_axes(planners, keys)

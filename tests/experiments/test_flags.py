@@ -156,6 +156,8 @@ def test_flags_of_other_tools_are_understood(
         ("--vary micro_batch_size=1,2", "write --vary micro-batch=1"),
         ("--vary num_nodes=1,2", "write --vary nodes=1"),
         ("--set size=3", "size: unknown key; one of description"),
+        ("--set bf16=false", "bf16: unknown key; one of description"),
+        ("--set model=gpt3", "model: unknown key; did you mean"),
     ],
 )
 def test_keys_that_are_flags_of_other_tools(

@@ -258,6 +258,7 @@ def test_files_are_read_within_limits(tmp_path: Path) -> None:
         (parse_json, '{"a": 1, "b": {"c": null, "c": null}}', "JSON: the key 'c' is there twice"),
         (parse_json, " \n", "f: the file is empty"),
         (parse_yaml, "a: 1\nb:\n  c: 1\n  c: 2", "not valid YAML: the key 'c' is there twice"),
+        (parse_yaml, "!!map foo", "not valid YAML: expected a mapping node"),
         (parse_csv, "", "f: no rows"),
         (parse_csv, "a,b\n# remark\n", "f: no rows"),
         (parse_csv, "a,b,a\n1,2,3", "f:1: column a twice"),

@@ -94,6 +94,9 @@ def test_degrees_of_parallelism_are_for_the_planner_that_reads_them(
     rows = answer(capsys, *step, "--vary", "parallel=dp=8,dp=4 tp=2")
     assert [row["planner"] for row in rows] == ["axes", "axes"]
     assert {row["planner"] for row in answer(capsys, *step, "--vary", "batch=32")} > {"accpar"}
+    once = (one for one in ["batch=32,64"])  # what is varied is read once
+    frame = accelarray.sweep(once, "lenet", "owt", "tpu-v3-8").to_frame()
+    assert list(frame["batch"]) == [32, 64]
     named = answer(capsys, *step, "--vary", "parallel=dp=8", "--planners", "owt,axes")
     assert [row["planner"] for row in named] == ["owt", "axes"]
 

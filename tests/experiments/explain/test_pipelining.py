@@ -133,10 +133,23 @@ def test_the_slowest_stage_of_named_axes_gives_a_block_away() -> None:
 
 def test_stages_that_cannot_be_otherwise_are_not_tried() -> None:
     """Eight blocks on eight stages are one each; two stages at each of four places are eight."""
-    for parallel in ("pp=8", "dp=2,pp=4,vp=2"):
-        mine = staged(parallel)
+    layers = {"stage_layers": "1,1,1,1,1,1,1,1"}
+    for parallel, options in (("pp=8", {}), ("dp=2,pp=4,vp=2", {}), ("pp=8", layers)):
+        mine = staged(parallel, **options)
         side = pipeline_side(mine, *step_of(mine), lambda _: None)
         assert side is not None
         whats = {one.what for one in side.alternatives}
         assert len(whats) == steps_beside(mine)
         assert not any(what.startswith("--") for what in whats)
+
+
+@pytest.mark.parametrize("options", [{"schedule": "zero-bubble"}, {"stage_layers": "2,2,2,2"}])
+def test_more_stages_a_place_are_not_tried_beside_what_forbids_them(
+    options: dict[str, str],
+) -> None:
+    mine = staged("dp=2,pp=4", **options)
+    side = pipeline_side(mine, *step_of(mine), lambda _: None)
+    assert side is not None
+    assert len(side.alternatives) == steps_beside(mine)
+    assert not any("vp=2" in one.what for one in side.alternatives)
+    assert all(one.reason is None for one in side.alternatives)

@@ -81,7 +81,7 @@ def test_a_wish_for_two_forms_at_once_is_refused(
     assert "--format parquet needs --output FILE" in capsys.readouterr().err
     assert main([*COMMANDS["sweep"], "--output", "x.svg"]) == 2
     assert ".csv, .md, .parquet, and --plot draws" in capsys.readouterr().err
-    assert main(["show", "tpu-v3", "--output", "x.onnx"]) == 2
+    assert main(["show", "tpu-v3", "--output", "x.ONNX"]) == 2
     assert "'tpu-v3' is not a network" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
