@@ -96,8 +96,8 @@ class Group:
     Counts are those of ``unit``. Halving ends at single ``leaf``: at boards,
     as in the papers, or at cores. As long as there are more it parts none of so many leaves
     (``together``, the most first): of 24 with (8,) the halves are 16 and 8, then 8 and 8. With
-    1 among them the second half of an odd number is one (of 40 with (8, 1) the halves are 32 and
-    8): the others have halves that are alike.
+    1 among them an odd number leaves one over as the second half, and the first can be halved
+    evenly: of 40 with (8, 1) the halves are 32 and 8.
     What the halves can send to each other is for ``hardware.bisection`` to say.
     """
 

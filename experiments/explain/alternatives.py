@@ -362,7 +362,7 @@ def _other_stages(
         return
     ends = pairwise((*plan.pipeline.firsts, len(plan.nodes)))
     counts = [sum(first <= block < end for block in blocks) for first, end in ends]
-    by_busy = [use.rank for use in sorted(uses, key=lambda use: use.busy)]
+    by_busy = [use.rank for use in sorted(uses, key=lambda use: use.busy) if counts[use.rank]]
     counts[by_busy[0]] += 1
     counts[by_busy[-1]] -= 1
     changed = _with_stages(case, cuts=(), stage_layers=tuple(counts))

@@ -212,9 +212,10 @@ def _ways(axes: Axes, order: Sequence[str]) -> Ways:
 def _together(array: Array, ways: Ways) -> tuple[int, ...]:
     """What halving must not part, the most devices first: what inner axes split, and nodes.
 
-    Of 24 devices with dp 3 and tp 8 the halves would be 12, and cut a group of 8 in two. Of 100
-    nodes of 8 they would be 25 devices some day, which lie on nodes each in its own way. Where
-    all numbers are powers of two, and devices of one kind, halves part none anyway.
+    Of 24 devices with dp 3 and tp 8 the halves would be 12, and cut a group of 8 in two. 100
+    nodes of 8 would be halved down to 25 devices. Those are no whole nodes, so that no two groups
+    are alike. Where all numbers are powers of two, and devices of one kind, halves part none
+    anyway.
     """
     if len(array.group.kinds) == 1 and all(not many & (many - 1) for _, many in ways):
         return ()

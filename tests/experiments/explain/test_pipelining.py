@@ -153,3 +153,15 @@ def test_more_stages_a_place_are_not_tried_beside_what_forbids_them(
     assert len(side.alternatives) == steps_beside(mine)
     assert not any("vp=2" in one.what for one in side.alternatives)
     assert all(one.reason is None for one in side.alternatives)
+
+
+def test_a_stage_without_blocks_gives_none_away() -> None:
+    """The last stage has the head alone, and is the slowest: the next slowest gives."""
+    mine = staged("dp=2,pp=4", stage_layers="3,3,2,0")
+    plan, timeline = step_of(mine)
+    assert max(stage_uses(timeline), key=lambda use: use.busy).rank == 3
+    side = pipeline_side(mine, plan, timeline, lambda _: None)
+    assert side is not None
+    (layers,) = (one for one in side.alternatives if "layers" in one.what)
+    assert "-1" not in layers.what
+    assert layers.reason is None
