@@ -21,8 +21,10 @@ from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import parse_metrics
 from hardware import Array
-from planners import Objective, Planner
-from simulator import usual
+from planners import Objective, Planner, Staging, load_planner
+from planners.registry import plans_stages, reads_axes
+from simulator import Execution, usual
+from simulator.lowering.schedules.registry import schedule_of
 from workloads import Network
 
 BATCH = 512
@@ -114,6 +116,18 @@ def conditions(
     return Conditions(given, tuple(texts), resolved, size, common, as_usual)
 
 
+def _tell_without_effect(execution: Execution) -> None:
+    """What is given of a pipeline, where a step has none."""
+    staging = execution.staging or Staging()
+    of_one = staging.without_effect
+    if of_one:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in of_one)
+        tell(f"{flags}: no effect, as the step has one stage; --parallel pp=2 makes two")
+    flushes = not staging.schedule or schedule_of(staging.schedule).flushes
+    if staging.batches and "batches" not in of_one and flushes and not execution.inference:
+        tell(f"--batches: no effect, as schedule {staging.usual_schedule} flushes after each batch")
+
+
 def cases_of(
     network: object,
     planners: Sequence[object],
@@ -130,6 +144,9 @@ def cases_of(
     asked = conditions(chosen, array, batch, execution, changes, options, folded=folded)
     resolved = inputs.network_of(network, transforms_of(options), asked.array)
     cases = [asked.case(resolved, planner) for planner in chosen]
+    ways = [load_planner(planner) for planner in chosen]
+    if all(reads_axes(way) or not plans_stages(way) for way in ways):
+        _tell_without_effect(cases[0].execution)
     check_memory(cases, options.get("max_memory"))
     return cases
 

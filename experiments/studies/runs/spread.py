@@ -78,9 +78,12 @@ def spread_fields(
             seconds[size].append(outputs["iteration_s"])
             progress("")
     own = np.sort(seconds[1.0])
+    replaced = _chips_drawn(texts) and VARIATION not in texts
+    instead = [device.roofline.variation for _, device in chips] if replaced else []
     return {
         "what": list(texts),
         "devices": devices,
+        "instead_of_variation": max(instead, default=0.0),
         "repeats": repeats,
         "seed": seed,
         **_quantiles(own),
@@ -101,6 +104,8 @@ def _seconds(case: Case) -> dict[str, Any]:
 def spread_rows(of: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Rows of a table: the distribution of a step's time, and how it grows with devices."""
     yield "spread", f"{_in_words(of)}, of {of['repeats']:,} steps"
+    if instead := of.get("instead_of_variation"):
+        yield "spread of chips", f"as given, without their {VARIATION} ({instead:.1%})"
     for row in of["by_devices"]:
         if row["devices"] != of["devices"]:
             yield f"spread, {row['devices']:,} devices", _in_words(row)
@@ -142,12 +147,17 @@ def check_varies(case: Case, texts: Sequence[str]) -> None:
             )
 
 
+def _chips_drawn(texts: Sequence[str]) -> bool:
+    return not all(text.startswith(LINKS) for text in texts)
+
+
 def _draws(
     chips: Chips, texts: Sequence[str], sizes: Sequence[float], seed: tuple[int, int]
 ) -> Iterator[tuple[float, tuple[list[float], float]]]:
     """By size: how many times as long the slowest of each entry takes, and the slowest link.
 
-    Those of fewer chips are among those of more.
+    Those of fewer chips are among those of more. Where only links are drawn, the chips of a kind
+    take as long as the slowest is expected to (``Roofline.waiting``), as in a step without draws.
     """
     most = [round(count * sizes[-1]) for count in chips.values()]
     times = [np.ones(many) for many in most]
@@ -159,9 +169,15 @@ def _draws(
             assert draw is not None  # noqa: S101
             of = links if text.startswith(LINKS) else times
             of[k] *= draw(np.random.default_rng((*seed, which, k)), most[k])
+    alike = Counter[Device]()
+    for (_, device), count in chips.items():
+        alike[device] += count
     for size in sizes:
         many = [round(count * size) for count in chips.values()]
         slowest = [float(of[:n].max()) for of, n in zip(times, many, strict=True)]
+        if not _chips_drawn(texts):
+            waiting = (device.roofline.waiting(round(size * alike[device])) for _, device in chips)
+            slowest = [one.slowest for one in waiting]
         yield size, (slowest, max(float(of[:n].max()) for of, n in zip(links, many, strict=True)))
 
 

@@ -60,6 +60,34 @@ def test_what_is_wrong_is_said(
     assert words in message(capsys, *SIMULATE, "--batch", "256", *options)
 
 
+ONE = ["--parallel", "dp=8"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ([*ONE, "--schedule", "gpipe", "--cuts", "h1"], "--schedule, --cuts: no effect"),
+        ([*ONE, "--stage-layers", "4", "--tied", "copies"], "--tied, --stage-layers: no effect"),
+        ([*ONE, "--vertical-sync", "--batches", "3"], "--vertical-sync, --batches: no effect"),
+        ([*ONE, "--micro-batch", "2", "--tied", "copies"], "--tied: no effect"),
+        ([*ONE, "--micro-batch", "2", "--batches", "3"], "--batches: no effect, as schedule 1f1b"),
+        ([*ONE, "--micro-batch", "2", "--schedule", "gpipe"], ""),  # it holds more
+        (["--parallel", "dp=4,pp=2", "--stage-layers", "1,1", "--schedule", "gpipe"], ""),
+        (["--parallel", "dp=4,pp=2", "--batches", "3"], "--batches: no effect, as schedule 1f1b"),
+        (["--planner", "data_parallel", "--schedule", "gpipe"], "--schedule: no effect"),
+        (["--planner", "pipedream", "--schedule", "1f1b", "--micro-batches", "8"], ""),
+    ],
+)
+def test_what_a_step_of_one_stage_does_not_read_is_said(
+    options: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = ["simulate", "gpt2:layers=2:seq=64", "--array", "h100-cluster", "--set", "nodes=1"]
+    assert main([*step, "--batch", "64", *options]) == 0
+    seen = " ".join(capsys.readouterr().err.split())
+    assert named in seen
+    assert ("no effect" in seen) == bool(named)
+
+
 def test_a_cut_through_tied_weights_asks_who_sums(capsys: pytest.CaptureFixture[str]) -> None:
     gpt = ["simulate", "gpt2", "--planner", "data_parallel", "--array", "tpu-v3-8"]
     gpt += ["--batch", "16", "--stages", "4", "--micro-batches", "4"]

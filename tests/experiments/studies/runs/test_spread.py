@@ -16,7 +16,7 @@ from experiments.face.asked import cases_of
 from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of, simulated
 from experiments.studies.running.runner import Runner
-from experiments.studies.runs.spread import spread_fields
+from experiments.studies.runs.spread import spread_fields, spread_rows
 from hardware import Array, load_array
 from planners import Plan
 
@@ -95,6 +95,30 @@ def test_slower_links_are_those_of_a_slower_array() -> None:
     at = simulated(replace(case, array=slow), plan).iteration_s
     assert found["median_s"] == pytest.approx(at, rel=1e-9)
     assert found["median_s"] > 1.1 * simulated(case, plan).iteration_s
+
+
+@pytest.mark.parametrize("parallel", ["dp=8", "dp=4,pp=2"])
+def test_chips_keep_their_variation_where_only_links_vary(parallel: str) -> None:
+    found, (case, plan) = spread(parallel, "links:normal:0", repeats=2), step(parallel)
+    assert found["median_s"] == simulated(case, plan).iteration_s
+    more = step(parallel.replace("=8", "=128").replace("=4", "=64"), nodes=16)[0].array
+    kinds = [array.group.kinds[0][0].roofline for array in (case.array, more)]
+    assert kinds[1].slowest > kinds[0].slowest > 1.0
+    at = slower(case.array, kinds[1].slowest)
+    largest = simulated(replace(case, array=at), plan).iteration_s
+    assert found["by_devices"][-1]["median_s"] == largest
+
+
+def test_what_replaces_the_variation_says_so() -> None:
+    def told(*texts: str) -> tuple[float, bool]:
+        found = spread("dp=8", *texts, repeats=1)
+        rows = dict(spread_rows(found))
+        return found["instead_of_variation"], "spread of chips" in rows
+
+    (device, _), *_ = step()[0].array.group.kinds
+    assert told("normal:0.1") == (device.roofline.variation, True)
+    for texts in (["variation"], ["variation", "normal:0.1"], ["links:normal:0.1"]):
+        assert told(*texts) == (0.0, False)
 
 
 def two_kinds(times: float) -> Array:
