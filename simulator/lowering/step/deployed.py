@@ -107,9 +107,9 @@ class Deployed(ExchangesOnWires):
         """In buckets, in the order in which forward needs them."""
         full, size, apart = self.bucket_bytes, self._as_read, self.array.stack is not None
         buckets = order.Buckets(self.graph, size, self._alike, full, Kind.WEIGHTS, apart=apart)
-        for v in sorted(self._shared - self._in_parts):
-            yield from buckets.put(v)
-        yield from buckets.rest()
+        owners = sorted(self._shared - self._in_parts)
+        full_ones = [item for v in owners for item in buckets.put(v)]
+        yield from sorted((*full_ones, *buckets.rest()), key=lambda item: item.node)
         yield from order.retied(self.graph, self._shared)
 
     def _as_read(self, v: int, *, used: bool = False) -> float:

@@ -76,7 +76,8 @@ class Writer:
         self.apart = rules.shared and not rules.folded
         self.flow = Dataflow(rules.graph, rules.plan.updates)
         self._under: dict[Mesh, tuple[WorkerProgram, ...]] = {}
-        self._since: Counter[tuple[WorkerProgram, bool]] = Counter()
+        self._begins: Counter[WorkerProgram] = Counter()
+        """The line with which the pass begins that is written."""
         self._behind: Key = (MADE[Phase.FORWARD], len(rules.graph) - 1)
         """What lets units begin to compute again, who could as soon as forward is over."""
         self.programs = self._open(rules.root)
@@ -136,7 +137,6 @@ class Writer:
                 takers = [program for program in takers if program.holds(exchange.nodes)]
             parties = part.group.size if self.apart else len(takers)
             operation = self.rules.carry(exchange)
-            self._went_by(takers, operation)
             for program in takers:
                 program.exchange(operation, after, makes, parties)
 
@@ -177,13 +177,13 @@ class Writer:
                 joined = bool(self.rules.graph[v].operand)
                 compute_on_units(program, item, made[key], waits, makes, joined=joined)
                 continue
-            for operation in self._launched(program, v, phase, made[key]):
+            for operation in self._launched(program, item, made[key], after):
                 program.compute(v, operation, after, makes)
             if not made[key] and self.rules.overlap and not program.idle:
                 program.hand_on(after, makes)
 
     def _launched(
-        self, program: WorkerProgram, v: int, phase: Phase, made: Sequence[Operation]
+        self, program: WorkerProgram, item: Item, made: Sequence[Operation], after: Sequence[Key]
     ) -> Sequence[Operation]:
         """The same, and with the last of a pass what its host still needs to start it all.
 
@@ -191,31 +191,40 @@ class Writer:
         how many tokens go where, so that it cannot have started what is behind. The core has
         computed and waited meanwhile.
         """
-        host_s = program.device.roofline.host_layer_s
-        if not host_s or phase is Phase.UPDATE or not made:
+        host_s, graph = program.device.roofline.host_layer_s, self.rules.graph
+        if not host_s or not made:
             return made
-        forward, graph = phase is Phase.FORWARD, self.rules.graph
-        self._since[program, forward] += sum(one.duration_ps for one in made)
-        if phase is Phase.RECOMPUTE or v != (len(graph) - 1 if forward else 0):
+        forward = item.phase is Phase.FORWARD
+        last_of_pass = forward or item.phase in (Phase.BACKWARD, Phase.GRADIENT)
+        if not last_of_pass or item.node != (len(graph) - 1 if forward else 0):
             return made
         host_s *= sum(node.dispatches for node in graph) * (1 if forward else 2) / 3
-        late_ps = round(host_s * PICOSECONDS) - self._since[program, forward]
+        late_ps = round(host_s * PICOSECONDS) - self._passed_ps(program, program.makers(after))
+        late_ps -= sum(one.duration_ps for one in made)
+        if forward:
+            self._begins[program] = len(program.tasks) + len(made)
         if late_ps <= 0:
             return made
-        self._since[program, forward] += late_ps
         *others, last = made
         flops_s, moved_s, overhead_s = last.bound_s
         bound_s = flops_s, moved_s, overhead_s + late_ps / PICOSECONDS
         return [*others, replace(last, duration_ps=last.duration_ps + late_ps, bound_s=bound_s)]
 
-    def _went_by(self, takers: Sequence[WorkerProgram], operation: Operation) -> None:
-        """Count what an exchange takes on the way: hosts go on meanwhile."""
-        if operation.phase not in (Phase.FORWARD, Phase.BACKWARD):
-            return
-        waiting = [one for one in takers if one.device.roofline.host_layer_s]
-        took_ps = round(alone_s(self.rules.wires, operation) * PICOSECONDS) if waiting else 0
-        for program in waiting:
-            self._since[program, operation.phase is Phase.FORWARD] += took_ps
+    def _passed_ps(self, program: WorkerProgram, before: Sequence[int]) -> int:
+        """From the begin of the pass that is written to the end of lines ``before``, when alone.
+
+        An exchange takes time only where something waits for it: the host goes on meanwhile.
+        """
+        core_ps, ends, tasks = 0, dict[int, int](), program.tasks
+        for line in range(self._begins[program], len(tasks)):
+            operation, needs = tasks[line].operation, tasks[line].needs
+            ready_ps = max((ends.get(need, 0) for need in needs), default=0)
+            if tasks[line].computes:
+                core_ps = ends[line] = max(core_ps, ready_ps) + operation.duration_ps
+            elif operation.phase in (Phase.FORWARD, Phase.RECOMPUTE, Phase.BACKWARD):
+                took_s = alone_s(self.rules.wires, operation)
+                ends[line] = ready_ps + round(took_s * PICOSECONDS)
+        return max(core_ps, *(ends.get(line, 0) for line in before), 0)
 
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""

@@ -73,3 +73,15 @@ def test_each_sort_of_groups_fills_its_own_bucket() -> None:
         for one in (with_stack, without)
     ]
     assert counts[0] == 2 < counts[1]
+
+
+@pytest.mark.parametrize("axes", [Axes(dp=8), Axes(dp=4, tp=2, sp=True)])
+def test_new_weights_come_in_the_order_in_which_forward_needs_them(axes: Axes) -> None:
+    """Those of norms too, which other groups have under sp, and whose bucket is never full."""
+    found = rules(1, axes, Stack("s", bucket_bytes=64.0 * 2**20))
+    gathers = [item.bucket for item in found.items if item.kind is Kind.WEIGHTS]
+    assert len(gathers) > 2
+    assert gathers == sorted(gathers)
+    gradients = [item.bucket for item in found.items if item.kind is Kind.SUMS and item.bucket]
+    weights, sums = (sorted(v for one in of for v in one) for of in (gathers, gradients))
+    assert weights == sums

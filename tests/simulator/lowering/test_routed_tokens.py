@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -226,3 +227,29 @@ def test_a_host_goes_on_while_tokens_are_on_their_way() -> None:
         return simulate(NETWORK, plan, array, how).iteration_ps
 
     assert took_ps("5 ms") == took_ps("0 s")
+
+
+@pytest.mark.parametrize("host", ["0 s", "9 ms"])
+def test_faster_links_make_no_step_longer_whatever_the_host_needs(host: str) -> None:
+    """With exchanges that products wait for, and ones that are hidden (errors of tp, backward).
+
+    What a host needs is counted without contention, so to within half a percent.
+    """
+    sizes = Transformer("w", 2, 2048, 8, 1024, 512, 4096, True, experts=4, topk=2)
+    network = transformer(replace(sizes, moe_ffn=2048))
+
+    def took_ps(rate: int) -> int:
+        given = ["nodes=1", "stack=megatron-2025", "precision=bf16"]
+        links = [
+            f"topology.levels.0.bandwidth={rate} GB/s",
+            f"devices.0.roofline.host_layer={host}",
+        ]
+        array = load_array("h100-cluster", [*given, *links])
+        how = replace(DEPLOYED, staging=Staging(parallel=Axes(dp=2, tp=4, ep=2), micro_batch=2))
+        plan = plan_of(Case(network, "axes", array, 16, execution=how))
+        return simulate(network, plan, array, how).iteration_ps
+
+    took = [took_ps(rate) for rate in (30, 120, 480, 4800)]
+    assert took[0] > took[-1]
+    for slower, faster in pairwise(took):
+        assert faster < (1.0 if host == "0 s" else 1.005) * slower
