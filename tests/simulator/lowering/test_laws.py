@@ -34,7 +34,7 @@ BETTER = {
     "a higher peak": ("devices.0.chip.peak_by_format.bf16=1978 TFLOP/s",),
 }
 FEW, MANY = 4, 1000
-ANOMALY = 0.012
+ANOMALY = 0.005
 
 
 def case(seed: int) -> dict[str, Any]:
