@@ -14,7 +14,7 @@ from experiments.commands.arguments import Parser, nearest, parsed
 from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
-from experiments.hints import with_near_option
+from experiments.hints import as_typed, with_near_option
 from experiments.notices import warnings_on_stderr
 from experiments.options import GROUPS, OWN
 from experiments.output import UsageError
@@ -188,7 +188,10 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
             return _interrupted(getattr(args, "store", None))
         if not _users_fault(error):
             raise
-        print(f"accelarray: error: {legible(with_near_option(str(error)))}", file=sys.stderr)
+        print(
+            f"accelarray: error: {legible(as_typed(with_near_option(str(error)), vars(args) if args else {}))}",
+            file=sys.stderr,
+        )
         return 2
 
 

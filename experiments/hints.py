@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from experiments.options import ALIASES, OPTIONS
 
@@ -76,6 +77,15 @@ def with_near_option(message: str) -> str:
     if found[2] != "unknown key":
         return f"{line}: no such key; {said or LISTS}"
     return f"{message}; {said or LISTS}"
+
+
+def as_typed(message: str, typed: Mapping[str, Any]) -> str:
+    """An error about a key of the array's spec that a flag of its own has set."""
+    for name in (one.name for one in OPTIONS.values() if one.kind == "spec"):
+        given = f"--set {name}={typed.get(name)}: "
+        for line in (f"{given}{name}: ", given):
+            message = message.replace(line, f"--{name} {typed.get(name)}: ")
+    return message
 
 
 def _as_flag(message: str, typed: str) -> str | None:

@@ -158,10 +158,11 @@ MOST_HINTS = 4
 """Names that a hint has at most."""
 
 
-def hint(word: object, known: Iterable[str]) -> str:
+def hint(word: object, known: Iterable[str], listed: str = "") -> str:
     """Say which name was meant, "did you mean ring?", or else all that there are.
 
-    Where none is almost the word, those that begin with it: h100-sxm for h100.
+    Where none is almost the word, those that begin with it: h100-sxm for h100. They are
+    ``listed`` by ``accelarray list`` with that word.
     """
     names = list(known)
     plain = {name.lower().replace("-", ""): name for name in reversed(names)}
@@ -170,7 +171,7 @@ def hint(word: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(typed, plain, n=1, cutoff=0.8) or longer[:MOST_HINTS]
     near = near or difflib.get_close_matches(typed, plain, n=1)
     if not near:
-        return one_of_these(names)
+        return one_of_these(names, listed)
     *others, last = (plain[one] for one in near)
     return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
@@ -180,12 +181,13 @@ def extra(name: str) -> str:
     return f"pip install '.[{name}]' in a clone of accelarray"
 
 
-def one_of_these(names: Sequence[str]) -> str:
+def one_of_these(names: Sequence[str], listed: str = "") -> str:
     """The names there are; of very many the first ones, and where all of them are listed."""
     if len(names) <= MOST_LISTED:
         return f"one of {', '.join(names)}"
     first = ", ".join(names[: MOST_LISTED // 2])
-    return f"one of {first} ... ({len(names)} in all: accelarray list)"
+    where = f": accelarray list {listed}" if listed else ""
+    return f"one of {first} ... ({len(names)} in all{where})"
 
 
 def shown(value: object, text: Callable[[object], str] = repr) -> str:

@@ -143,7 +143,7 @@ def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | Non
     if not _is_path(name):
         if (text := catalog().get(name)) is not None:
             return text, f"catalog/{name}.toml", None
-        known = hint(name, [*catalog_names(kind), *beside(name)])
+        known = hint(name, [*catalog_names(kind), *beside(name)], f"{kind}s")
         raise SpecError(f"unknown {kind} {name!r}; {known} (or the path of a .toml file)")
     path = (near or Path()) / Path(name)
     if near is not None and not _is_inside(path, near):

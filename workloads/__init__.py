@@ -85,5 +85,5 @@ def load_network(name: str) -> Network:
 def _hint(name: str) -> str:
     meant = hint(name, (*NETWORKS, *LARGE))
     if not meant.startswith("did"):
-        meant = one_of_these(list(NETWORKS))
+        meant = one_of_these(list(NETWORKS), "networks")
     return f"{meant} (or the path of an .onnx, .toml, .txt or config.json file)"

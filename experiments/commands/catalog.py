@@ -101,7 +101,8 @@ def _unknown(name: str) -> str:
     specs = [name for kind in ("array", "device", "stack") for name in catalog_names(kind)]
     names = [*NETWORKS, *LARGE, *all_planners(), *specs]
     paths = "(or the path of a .toml, .onnx, .txt or config.json file)"
-    return f"nothing is called {name!r}; {hint(name, [*names, *beside(name)])} {paths}"
+    known = hint(name, [*names, *beside(name)], "KIND")
+    return f"nothing is called {name!r}; {known} {paths}"
 
 
 def _show_spec(

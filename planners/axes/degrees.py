@@ -111,7 +111,8 @@ class Axes:
         named = [(name, getattr(self, name)) for name in reversed(SPLITTING)]
         parts = [f"{name} {many}" for name, many in named if many > 1]
         product = self.tp * self.cp * self.pp * max(self.dp, 1)
-        return f"{' x '.join(parts) or 'one'} is {product:,}"
+        whole = f" is {product:,}" if len(parts) > 1 else ""
+        return f"{' x '.join(parts) or 'one'}{whole}"
 
     def _remedy(self, devices: int) -> str:
         each = self.tp * self.cp * self.pp

@@ -45,7 +45,7 @@ def test_what_is_no_axis(text: str, words: str) -> None:
     [
         (Axes(4, 4, 3), "pp 4 x dp 4 x tp 3 is 48, and 'gpus' has 64 acc.*product divides 64"),
         (Axes(3, 1, 8), "dp 3 x tp 8 is 24.*dp=8 would fill it"),
-        (Axes(pp=3), "pp 3 is 3, and 'gpus' has 64"),
+        (Axes(pp=3), "pp 3, and 'gpus' has 64"),
         (Axes(tp=8, ep=3), "ep=3 does not divide dp=8"),
         (Axes(tp=8, ep=128), "nor dp x tp into groups with all of tp"),
         (Axes(64, sp=True), "sp is among the devices of tp"),
