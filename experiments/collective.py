@@ -121,9 +121,6 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
     jobs = tuple(replace(job, load=job.load.everywhere()) for job in found.jobs())
     time_s, _ = run_alone(wires, jobs)
     carried = moved_bytes(wires, found)
-    every = offers(wires, name, size_bytes)
-    if all(one.algorithm != found.algorithm for one in every):
-        every = [*every, found]
     return {
         "collective": name,
         "algorithm": found.algorithm,
@@ -142,7 +139,7 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
                 **rates(name, nodes, size_bytes, one.alone_ps / PICOSECONDS),
                 "chosen": one.algorithm == found.algorithm,
             }
-            for one in sorted(every, key=lambda one: one.alone_ps)
+            for one in sorted(offers(wires, name, size_bytes), key=lambda one: one.alone_ps)
         ],
         "phases": [
             {"steps": job.steps, "time_s": job.alone_ps(wires.bandwidth) / PICOSECONDS}

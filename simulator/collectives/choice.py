@@ -72,7 +72,9 @@ def offer(
     if collective not in COLLECTIVES:
         raise CollectiveError(f"unknown collective {collective!r}; one of {', '.join(COLLECTIVES)}")
     if algorithm != "auto" and algorithm not in ALGORITHMS:
-        raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {', '.join(ALGORITHMS)}")
+        own = "auto is NCCL's where the stack has it; " if algorithm.startswith("nccl") else ""
+        known = ", ".join(ALGORITHMS)
+        raise CollectiveError(f"unknown algorithm {algorithm!r}; {own}one of {known}")
     members = groups if isinstance(groups, Groups) else members_of(wires, groups)
     if algorithm == "auto" and (own := nccl_offer(members, collective, size_bytes)):
         return own
@@ -92,8 +94,10 @@ def offer(
 
 
 def offers(wires: Wires, collective: str, size_bytes: float) -> list[Offer]:
-    """Every algorithm that applies to all nodes, in the order of ALGORITHMS."""
-    return _every(members_of(wires, wires.nodes), collective, size_bytes)
+    """Every algorithm that applies to all nodes, in the order of ALGORITHMS, then NCCL's own."""
+    members = members_of(wires, wires.nodes)
+    own = nccl_offer(members, collective, size_bytes)
+    return _every(members, collective, size_bytes) + ([own] if own else [])
 
 
 def moved_bytes(wires: Wires, found: Offer) -> Floats:

@@ -146,9 +146,12 @@ def test_bytes_of_links_are_those_that_move(array: str, capsys: pytest.CaptureFi
 
 def test_the_picture_of_busbw(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plot = tmp_path / "busbw.svg"
-    args = ("all-reduce", "--bytes", "1 GB", "--array", "dgx-h100", "--plot", str(plot))
-    run(capsys, *args)
-    assert "busbw [GB/s]" in plot.read_text()
+    args = ("all-reduce", "--bytes", "1 GB", "--array", "h100-cluster", "--plot", str(plot))
+    out = as_json(capsys, *args, "--algorithm", "ring")
+    drawn, every = plot.read_text(), [one["algorithm"] for one in out["algorithms"]]
+    assert "busbw [GB/s]" in drawn
+    assert "nccl-rings" in every
+    assert all(name in drawn for name in every)
 
 
 def test_a_stack_with_nccl_says_why_tiers_are_not_chosen(
