@@ -101,7 +101,7 @@ class FitResult(Result):
 
     @property
     def bound_s(self) -> float:
-        """Of several kinds of devices, what no plan undercuts (seconds); else 0."""
+        """Of several kinds of devices, what no plan on the best's array undercuts (s); else 0."""
         several = len(self.asked[0].array.group.kinds) > 1
         return least_of(self.best, 0.0)[0] if several and self.best else 0.0
 
@@ -219,8 +219,9 @@ class FitResult(Result):
         said.append(f"The best again: {_flags(best)}")
         if bound_s:
             more = best["iteration_s"] / bound_s - 1
+            of_size = f" with {best['size']}" if best["size"] else ""
             said.append(
-                f"No plan takes less than {duration(bound_s)}: the step's work, spread over "
+                f"No plan{of_size} takes less than {duration(bound_s)}: the step's work, spread over "
                 f"all devices without loss. The fastest takes {more:.1%} more."
             )
         kept = [name for name in COLUMNS if len({row[name] for row in shown}) > 1]

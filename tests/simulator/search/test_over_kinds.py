@@ -299,6 +299,16 @@ def test_what_fit_says_of_stages_is_what_they_are(tmp_path: Path) -> None:
     assert "No plan takes less than" in text
 
 
+def test_of_several_sizes_the_bound_is_told_of_the_best_ones(tmp_path: Path) -> None:
+    spec = mixed(tmp_path, v100_16=2, t4=2)
+    vary = "devices.0.count=1,2"
+    found = accelarray.fit(GPT.format(3), spec, 24, axes="micro-batch", jobs=1, vary=vary)
+    size = found.fits[0]["size"]
+    assert f"No plan with {size} takes less than" in str(found.tables()[-1])
+    alone = accelarray.fit(GPT.format(3), spec, 24, axes="micro-batch", jobs=1, set=size)
+    assert found.to_dict()["lower_bound_s"] == alone.to_dict()["lower_bound_s"] > 0
+
+
 def test_experts_are_shared_out_by_replicas_of_a_stage(tmp_path: Path) -> None:
     """No two stages, of a kind each, are faster, however few of their replicas share experts."""
     spec = Path(mixed(tmp_path, 4, h100_sxm=4, a100_80=4))
