@@ -166,7 +166,7 @@ def axis_fields(case: Case, timeline: Timeline) -> dict[str, Any]:
 
     Sends between stages are pp's; gradients and new weights dp's (cp shares them: its
     devices have the same weights); keys and values are cp's, tokens on their way to
-    experts and back ep's; all else is within a layer, tp's (with sp).
+    experts and back ep's; all else is within a layer, tp's (with sp), or cp's without tp.
     """
     staging = case.execution.staging
     if staging is None or staging.parallel is None:
@@ -210,7 +210,12 @@ def axis_of(operation: Operation, nodes: Mapping[str, Node], axes: Axes) -> str:
     if operation.kind == Kind.WEIGHTS or operation.phase in (Phase.GRADIENT, Phase.UPDATE):
         node = nodes.get(operation.layer)
         return "cp" if node is not None and node.operand else "dp"
-    return "tp"
+    return _within(axes)
+
+
+def _within(axes: Axes) -> str:
+    """The axis of what is within a layer: tp, or of cp alone its positions (halos)."""
+    return "cp" if axes.tp == 1 < axes.cp else "tp"
 
 
 def _of_boundary(operation: Operation, nodes: Mapping[str, Node], axes: Axes) -> str:
@@ -218,7 +223,7 @@ def _of_boundary(operation: Operation, nodes: Mapping[str, Node], axes: Axes) ->
     ends = [nodes[name] for name in operation.layer.split(" to ") if name in nodes]
     if axes.ep > 1 and any(node.routes or experts(node) for node in ends):
         return "ep"
-    return "cp" if axes.cp > 1 and any(node.operand for node in ends) else "tp"
+    return "cp" if axes.cp > 1 and any(node.operand for node in ends) else _within(axes)
 
 
 FIELDS = ("lower_bound_s", "lower_bound_covers", "step_gap")

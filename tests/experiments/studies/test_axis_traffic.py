@@ -37,6 +37,7 @@ def exposed(network: str, axes: str, batch: int = 32) -> dict[str, float]:
         ("gpt2:layers=2:seq=64", "dp=2,tp=4,sp", {"dp", "tp"}),
         ("gpt2:layers=2:seq=64", "dp=2,cp=4", {"dp", "cp"}),
         ("gpt2:layers=2:seq=64:attention=fused", "dp=2,cp=4", {"dp", "cp"}),
+        ("resnet18", "dp=4,cp=2", {"dp", "cp"}),
         ("gpt2:layers=4:seq=64", "dp=2,pp=2,tp=2", {"dp", "pp", "tp"}),
         (MIXTRAL, "dp=8,ep=8", {"dp", "ep"}),
         (MIXTRAL, "dp=4,ep=4,tp=2", {"dp", "ep", "tp"}),
