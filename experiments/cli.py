@@ -188,10 +188,8 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
             return _interrupted(getattr(args, "store", None))
         if not _users_fault(error):
             raise
-        print(
-            f"accelarray: error: {legible(as_typed(with_near_option(str(error)), vars(args) if args else {}))}",
-            file=sys.stderr,
-        )
+        fault = as_typed(with_near_option(str(error)), vars(args) if args else {})
+        print(f"accelarray: error: {legible(fault)}", file=sys.stderr)
         return 2
 
 

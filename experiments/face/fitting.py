@@ -221,8 +221,8 @@ class FitResult(Result):
             more = best["iteration_s"] / bound_s - 1
             of_size = f" with {best['size']}" if best["size"] else ""
             said.append(
-                f"No plan{of_size} takes less than {duration(bound_s)}: the step's work, spread over "
-                f"all devices without loss. The fastest takes {more:.1%} more."
+                f"No plan{of_size} takes less than {duration(bound_s)}: the step's work, spread "
+                f"over all devices without loss. The fastest takes {more:.1%} more."
             )
         kept = [name for name in COLUMNS if len({row[name] for row in shown}) > 1]
         rate = self.objective if self.objective in RATES else "tokens"

@@ -72,9 +72,9 @@ def offer(
     if collective not in COLLECTIVES:
         raise CollectiveError(f"unknown collective {collective!r}; one of {', '.join(COLLECTIVES)}")
     if algorithm != "auto" and algorithm not in ALGORITHMS:
-        own = "auto is NCCL's where the stack has it; " if algorithm.startswith("nccl") else ""
+        auto = "auto is NCCL's where the stack has it; " if algorithm.startswith("nccl") else ""
         known = ", ".join(ALGORITHMS)
-        raise CollectiveError(f"unknown algorithm {algorithm!r}; {own}one of {known}")
+        raise CollectiveError(f"unknown algorithm {algorithm!r}; {auto}one of {known}")
     members = groups if isinstance(groups, Groups) else members_of(wires, groups)
     if algorithm == "auto" and (own := nccl_offer(members, collective, size_bytes)):
         return own
