@@ -29,8 +29,8 @@ import numpy as np
 import simpy
 
 MONTH_S = 30 * 86_400.0
-MOST_CYCLES = 200_000
-"""Of checkpoints and failures that are simulated; where a month has more, less is simulated."""
+MOST_FAILURES = 200_000
+"""In all months that are simulated; where they have more, less than months are simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,7 @@ class Spent:
 @lru_cache(maxsize=64)
 def simulated(of: Failures, interval_s: float, repeats: int, seed: int) -> Spent:
     """The means of so many months, each with draws of its own: those of (seed, number)."""
-    cycles = MONTH_S / min(interval_s + of.stall_s, of.mean_s) * repeats
-    until_s = MONTH_S * min(1.0, MOST_CYCLES / cycles)
+    until_s = MONTH_S * min(1.0, MOST_FAILURES * of.mean_s / (MONTH_S * repeats))
     months = [_Month(of, interval_s, seed, number).run(until_s) for number in range(repeats)]
     means = np.mean(months, axis=0)
     error = None
@@ -129,15 +128,14 @@ def simulated(of: Failures, interval_s: float, repeats: int, seed: int) -> Spent
 
 
 class _Month:
-    """One simulated month: a process that trains, one that fails it, one for each repair."""
+    """One simulated month: a process that trains and fails, and one for each repair."""
 
     def __init__(self, of: Failures, interval_s: float, seed: int, number: int) -> None:
         self._of, self._interval_s = of, interval_s
         self._rng = np.random.default_rng((seed, number))
         self._env = env = simpy.Environment()
         self._spares = None if of.spares is None else simpy.Container(env, init=of.spares)
-        self._safe_s = self._done_s = 0.0
-        self._since: float | None = None  # when the interval that is trained now began
+        self._safe_s = self._restart_s = self._began = 0.0
         self._waits: float | None = None  # since when a device is waited for
         self._spent = dict.fromkeys(("stalled", "restarting", "waiting", "failures"), 0.0)
 
@@ -145,19 +143,20 @@ class _Month:
         """Seconds of use, of stalls, of restarts, of waiting for devices; failures."""
         self._env.process(self._fail())
         self._env.run(until_s)
-        if self._waits is not None:
+        if self._waits is None:
+            useful_s, _ = self._trained(until_s)
+        else:
+            useful_s = self._safe_s
             self._spent["waiting"] += until_s - self._waits
-        useful_s = self._done_s + (0.0 if self._since is None else until_s - self._since)
         return useful_s, *self._spent.values()
 
     def _fail(self) -> Generator[Any, Any, None]:
         """Train until a device fails, wait for another one, restart."""
-        env, restart_s = self._env, 0.0
+        env = self._env
         while True:
-            attempt = env.process(self._train(restart_s))
+            self._began = env.now
             yield env.timeout(self._rng.exponential(self._of.mean_s))
-            attempt.interrupt()
-            yield attempt
+            _, self._safe_s = self._trained(env.now)
             self._spent["failures"] += 1
             if self._spares is not None:
                 env.process(self._repair(self._spares))
@@ -165,34 +164,21 @@ class _Month:
                 yield self._spares.get(1)
                 self._spent["waiting"] += env.now - self._waits
                 self._waits = None
-            restart_s = self._of.restart_s
+            self._restart_s = self._of.restart_s
 
     def _repair(self, spares: simpy.Container) -> Generator[Any, Any, None]:
         yield self._env.timeout(self._of.repair_s)
         yield spares.put(1)
 
-    def _train(self, restart_s: float) -> Generator[Any, Any, None]:
-        """From the last checkpoint that is safe, until it is interrupted."""
-        env, of, began = self._env, self._of, self._env.now
-        now, written, safe_from = "restarting", self._safe_s, 0.0
-        self._done_s = self._safe_s
-        try:
-            yield env.timeout(restart_s)
-            self._spent["restarting"] += restart_s
-            while True:
-                now, began = "", env.now
-                self._since = began
-                yield env.timeout(self._interval_s)
-                self._since = None
-                self._done_s += self._interval_s
-                now, began = "stalled", env.now
-                yield env.timeout(of.stall_s)
-                self._spent["stalled"] += of.stall_s
-                self._safe_s = written  # no write is longer than an interval
-                written, safe_from = self._done_s, env.now + of.write_s
-        except simpy.Interrupt:
-            self._since = None
-            if now:
-                self._spent[now] += env.now - began
-            if env.now >= safe_from:
-                self._safe_s = written
+    def _trained(self, until_s: float) -> tuple[float, float]:
+        """Seconds that are trained when an attempt ends, and those of them that are safe."""
+        of, interval_s = self._of, self._interval_s
+        took_s = until_s - self._began
+        restarting_s = min(took_s, self._restart_s)
+        cycle_s, left_s = interval_s + of.stall_s, took_s - restarting_s
+        whole, part_s = divmod(left_s, cycle_s)
+        written = max(0.0, (left_s - of.write_s) // cycle_s)
+        self._spent["restarting"] += restarting_s
+        self._spent["stalled"] += whole * of.stall_s + max(0.0, part_s - interval_s)
+        done_s = self._safe_s + whole * interval_s + min(part_s, interval_s)
+        return done_s, self._safe_s + written * interval_s

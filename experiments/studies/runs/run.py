@@ -16,7 +16,7 @@ from experiments.terms import duration
 from hardware import format_quantity, parse_quantity
 from planners import Plan
 from simulator.cost.number_bytes import number_bytes
-from simulator.failures import Failures, simulated
+from simulator.failures import MONTH_S, Failures, simulated
 
 DAY_S = 24 * HOUR_S
 LONGEST_S = 1e12
@@ -279,9 +279,10 @@ def run_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _goodput_rows(of: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     error = "" if of["useful_share_error"] is None else f" ± {of['useful_share_error']:.2%}"
-    share = (
-        f"{of['useful_share']:.2%}{error} of a month (closed form {of['closed_form_share']:.2%})"
-    )
+    days = of["simulated_days"]
+    of_what = "a month" if days >= MONTH_S / DAY_S else f"{duration(days * DAY_S)}"
+    closed = f"closed form {of['closed_form_share']:.2%}"
+    share = f"{of['useful_share']:.2%}{error} of {of_what} ({closed})"
     yield "goodput", f"{share}; {of['failures']:,.4g} failures, mtbf {of['mtbf_s'] / HOUR_S:,.4g} h"
     kinds = ("stalled", "checkpoints"), ("lost", "work done again"), ("restarting", "restarts")
     shares = [f"{what} {of[f'{key}_share']:.2%}" for key, what in kinds]

@@ -139,6 +139,35 @@ def test_waiting_at_the_end_of_a_month_is_waiting() -> None:
     assert 0 <= spent.lost * MONTH_S <= HOUR + of.stall_s + of.write_s
 
 
+@pytest.mark.parametrize("interval_s", [1.0, 600.0, HOUR])
+def test_a_month_is_a_month_however_many_checkpoints_it_has(interval_s: float) -> None:
+    """Spares that are all there at first run out as soon, whatever is trained between failures."""
+    of = replace(ONE, stall_s=0.1, spares=3, repair_s=20 * 24 * HOUR)
+    spent = simulated(of, interval_s, 30, 0)
+    assert spent.days == 30
+    assert spent.waiting == simulated(of, 2 * HOUR, 30, 0).waiting > 0.1
+    often = replace(of, mtbf_s=10.0)  # more failures than are simulated
+    assert simulated(often, interval_s, 30, 0).days < 1
+
+
+def test_an_attempt_is_its_intervals_stalls_and_restart() -> None:
+    """After 10 s of restart cycles of 100 + 5 s, safe 20 s after their ends."""
+    of = replace(ONE, stall_s=5.0, restart_s=10.0, write_s=20.0)
+    for took_s, done_s, safe_s, stalled_s in (
+        (7.0, 0.0, 0.0, 0.0),
+        (60.0, 50.0, 0.0, 0.0),
+        (112.0, 100.0, 0.0, 2.0),
+        (134.0, 119.0, 0.0, 5.0),
+        (136.0, 121.0, 100.0, 5.0),
+        (400.0, 375.0, 300.0, 15.0),
+    ):
+        month = _Month(of, 100.0, 0, 0)
+        month._restart_s, month._safe_s = of.restart_s, 1000.0
+        assert month._trained(took_s) == pytest.approx((1000.0 + done_s, 1000.0 + safe_s))
+        assert month._spent["stalled"] == pytest.approx(stalled_s)
+        assert month._spent["restarting"] == min(took_s, 10.0)
+
+
 def test_a_seed_gives_one_answer_and_another_seed_another() -> None:
     simulated.cache_clear()
     first = simulated(ONE, HOUR, 3, 5)
