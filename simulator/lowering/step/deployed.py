@@ -217,13 +217,13 @@ class Deployed(ExchangesOnWires):
         return found
 
     def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
-        """Maps of their shards, without tiles."""
-        each = self._arithmetic.activation_bytes
-        return math.fsum(
-            held.rows * held.inputs * held.groups * self.graph[v].in_area * each
-            for v in nodes
-            if (held := self.held(v, shards[v]))
-        )
+        """Maps of their shards, without tiles; a table is asked for one id a position."""
+        each, found = self._arithmetic.activation_bytes, []
+        for v in nodes:
+            held, node = self.held(v, shards[v]), self.graph[v]
+            inputs = 1.0 if node.kind == "embedding" else held.inputs * held.groups
+            found.append(held.rows * inputs * node.in_area * each)
+        return math.fsum(found)
 
     def memory(
         self, classes: Iterable[tuple[Device, Shards, Fractions, int]]

@@ -84,6 +84,18 @@ def test_stages_say_what_their_peak_is_made_of(schedule: str, mode: str) -> None
         assert last["logits"] > 0 or schedule == "zero-bubble"
 
 
+def test_a_first_stage_that_computes_again_keeps_ids_and_no_vocabulary() -> None:
+    """Each micro-batch more that GPipe has in flight: 32 positions of one id of two bytes."""
+
+    def first_bytes(batch: int) -> float:
+        staging = Staging(schedule="gpipe", micro_batch=1, recompute="all")
+        planned = DEPLOYED.planned(ARRAY)
+        plan = planned_by_axes(GPT, planned, batch, Axes.parse("pp=2,tp=2,dp=2"), staging)
+        return simulate(GPT, plan, ARRAY, DEPLOYED).memory[0].peak_bytes
+
+    assert first_bytes(20) - first_bytes(16) == 2 * 32 * 2.0
+
+
 def _one_micro_batch() -> float:
     """Two blocks and the embedding of one sample on one of two cores."""
     sbh, scores = 32 * 64, 5 * 8 * 32 * 32
