@@ -336,7 +336,7 @@ def _changes(
             yield f"the slowest stage gives {what}", _moved(case, plan, slowest, end)
     axes = staging.parallel or Axes(pp=staging.stages, vp=staging.virtual)
     other = "zero-bubble" if staging.usual_schedule == "1f1b" else "1f1b"
-    if axes.vp == 1 and axes.pp > 1:
+    if axes.vp == 1 and axes.pp > 1 and not case.execution.inference:
         yield f"schedule {other}", _with_stages(case, schedule=other)
     if staging.parallel and axes.pp > 1 and not staging.stage_hw:
         yield from _other_stages(case, axes, plan, uses)

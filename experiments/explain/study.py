@@ -73,8 +73,14 @@ def explain(
     changes: Sequence[str] = (),
     progress: Callable[[str], None] = lambda done: None,
 ) -> Explanation:
-    """Simulate a case and what stands beside it; its array is ``name`` with ``changes``."""
+    """Simulate a case and what stands beside it; its array is ``name`` with ``changes``.
+
+    Stages that a search has found are the plan's from then on.
+    """
     plan, timeline = step_of(case)
+    if case.execution.staging and case.execution.staging.is_open:
+        execution = replace(case.execution, staging=None)
+        case = replace(case, planner=Planned(case.planner_name, plan), execution=execution)
     paths = paths_of(timeline)
     progress(str(case.network.name))
     bounds = {bound: paths.share(ps) for bound, ps in paths.by_bound().items()}
@@ -170,6 +176,12 @@ def messages(result: Explanation) -> list[str]:
         found.append(
             f"{case.planner_name} on the {count:,} {device.name} alone is faster than on the whole "
             f"array: {duration(result.fast_alone_s)} against {ours}."
+        )
+    run_s = result.timeline.makespan_s
+    if run_s > result.iteration_s:
+        found.append(
+            f"The pipeline is never flushed: the step of {ours} is one of a run of "
+            f"{duration(run_s)}, which critical path and tables of layers and links are of."
         )
     found += [
         f"{what[0].upper()}{what[1:]} does not fit: {said}." for what, said in result.full.items()

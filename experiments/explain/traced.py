@@ -137,8 +137,8 @@ def _like(step: StepResult, trace: Trace) -> tuple[Collection[int] | None, str]:
         ]
         devices = sorted(set().union(*places))  # ranks, in their order
         at = devices[trace.rank] if trace.rank < len(devices) else None
-        for number, place in enumerate(places, 1):
+        for number, place in enumerate(places):
             if at in place:
                 found = [i for i, one in enumerate(workers) if one.first in place]
-                return found, f"a mean device of stage {number} of {len(places)}"
+                return found, f"a mean device of stage {number} (of {len(places)})"
     return None, "a mean device"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from experiments.explain.paths import paths_of
-from experiments.files.export import precision_of
 from experiments.studies.case import Case, plan_of, simulated, step_of
+from experiments.studies.unread import precision_of
 from hardware import Array, Device, SpecError, load_array, wires_of
 from planners import Plan, PlanError
 from simulator import Timeline

@@ -123,6 +123,8 @@ def _tell_without_effect(execution: Execution) -> None:
     if of_one:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in of_one)
         tell(f"{flags}: no effect, as the step has one stage; --parallel pp=2 makes two")
+    if execution.inference and (execution.recompute != "none" or staging.recompute):
+        tell("--recompute: no effect, as inference computes nothing again")
     flushes = not staging.schedule or schedule_of(staging.schedule).flushes
     if staging.batches and "batches" not in of_one and flushes and not execution.inference:
         tell(f"--batches: no effect, as schedule {staging.usual_schedule} flushes after each batch")

@@ -181,7 +181,8 @@ class FitResult(Result):
                 "formats and an optimizer that hold less."
             )
         first = self.asked[0]
-        if len(first.array.group.arithmetic.moment_bytes) == 1 and first.network.sizes is not None:
+        one_moment = len(first.array.group.arithmetic.moment_bytes) == 1
+        if one_moment and first.network.sizes is not None and not first.execution.inference:
             yield SGD
         if off := differences(self.fits):
             more = " A larger --best simulates more of them." if off["median"] > FAR else ""

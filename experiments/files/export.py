@@ -14,6 +14,7 @@ from experiments.notices import tell
 from experiments.output import UsageError, to_json
 from experiments.studies.case import Case
 from experiments.studies.options import ZERO
+from experiments.studies.unread import precision_of
 from hardware import Array
 from hardware.schema import OPTIMIZERS
 from planners import AXES, Axes, Plan
@@ -23,6 +24,7 @@ from planners.plan.updates import sharded
 from simulator.lowering.schedules.file import schedule_text
 from simulator.lowering.schedules.registry import schedule_of
 from workloads import SIZES, Network, Transformer, partition_graph
+from workloads.attention import ATTENTION, attention_cores
 
 WRITERS: dict[str, Callable[[Job, int], Written]] = {
     "megatron": megatron.write,
@@ -51,9 +53,15 @@ def exported(case: Case, plan: Plan, target: str) -> str:
         job, staging = job_of(case, plan), case.execution.staging
         order, zero = staging.axis_order if staging else "", int(job.options["zero"])
         return to_json(placements(case.network, plan, job.axes, order, zero))
+    if case.execution.inference:
+        raise UsageError(f"--export {target}: of training jobs; leave out --mode inference")
     written = WRITERS[target](job_of(case, plan), _devices(case))
-    if target == "megatron":
-        written = replace(written, remarks=(*written.remarks, *_software(case)))
+    remarks = [*written.remarks, *(_software(case) if target == "megatron" else ())]
+    fused = any(layer.kind == ATTENTION for layer in case.network.layers)
+    if not fused and attention_cores(case.network):
+        remedy = ": add --attention-backend unfused" if target == "megatron" else ""
+        remarks.append(f"simulated with attention that is not fused{remedy}")
+    written = replace(written, remarks=tuple(remarks))
     comments = "".join(f"# {remark}\n" for remark in written.remarks)
     if target != "deepspeed":
         return comments + written.text
@@ -210,10 +218,3 @@ def _layers(network: Network, plan: Plan) -> list[int]:
     counts[0] += 1
     counts[-1] += 1
     return counts
-
-
-def precision_of(array: Array) -> str:
-    """The number format of products."""
-    word = next((s.value for s in array.settings if s.key.endswith("arithmetic.compute")), "")
-    wide = array.group.arithmetic.activation_bytes == 4
-    return str(word) or ("fp32" if wide else "bf16")

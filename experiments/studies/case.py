@@ -297,10 +297,10 @@ def plan_of(case: Case) -> Plan:
     array, staging = case.execution.planned(case.array), case.execution.staging
     if staging is not None:
         _check_schedule(staging)
-    if staging and staging.is_open and planner is not load_planner("search"):
+    open_, own = staging is not None and staging.is_open, isinstance(case.planner, Planned)
+    if open_ and not own and planner is not load_planner("search"):
         raise PlanError("stages=auto: planner 'search' finds stages; take --planner search")
-    open_ = staging is not None and staging.is_open
-    if staging is None or open_ or isinstance(case.planner, Planned) or plans_stages(planner):
+    if staging is None or open_ or own or plans_stages(planner):
         told: dict[str, Any] = {"execution": case.execution} if takes_execution(planner) else {}
         plan = asked(planner, case.network, array, case.batch, objective, **told)
     else:

@@ -73,7 +73,17 @@ def _sentences(
         does = f"the {' and the '.join(reading)} model does" if reading else "no model does"
         if execution.model == "deployed" and (tiers := _tiers(of, array)):
             does = f"what counts here is {tiers}"
+        elif execution.model == "deployed" and {*map(_plain, of)} == {"chip.peak"}:
+            key = f"chip.peak_by_format.{precision_of(array)}"
+            does = f"products are in another format: change {key}"
         yield f"The {execution.model} model does not read {', '.join(of)}{what}; {does}."
+
+
+def precision_of(array: Array) -> str:
+    """The number format of products."""
+    word = next((s.value for s in array.settings if s.key.endswith("arithmetic.compute")), "")
+    wide = array.group.arithmetic.activation_bytes == 4
+    return str(word) or ("fp32" if wide else "bf16")
 
 
 def _tiers(names: Sequence[str], array: Array) -> str:

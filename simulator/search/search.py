@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import fields, replace
 from functools import partial
 
 from hardware import Array
-from planners import TIME, Objective, Plan
+from planners import TIME, Objective, Plan, PlanError, Staging
 from planners.errors import check_batch
+from simulator.collectives.algorithms import CollectiveError
 from simulator.cost.memory import capacity_bytes
+from simulator.engine.errors import OutOfMemoryError
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (
@@ -52,16 +55,14 @@ def search(
     devices idle; deployed also layouts of its own; each with its updates as ``execution.update``
     asks, as gradients arrive unless ``execution`` says otherwise. The best also have buckets of
     other sizes, unless ``execution`` says one. With strict memory only what fits counts, if
-    anything does. Where the ``execution`` leaves stages open, it is the best pipeline over kinds
-    of devices instead (``stages_over_kinds``).
+    anything does. Where the ``execution`` leaves stages open, the best pipeline over kinds of
+    devices (``stages_over_kinds``) is in place of it where that is faster.
     """
     check_batch(batch)
     if execution is None:
         execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
     if execution.staging and execution.staging.is_open:
-        from simulator.search.kinds.over_kinds import stages_over_kinds
-
-        return replace(stages_over_kinds(network, array, batch, objective, execution), planner=NAME)
+        return _with_stages(network, array, batch, objective, execution)
     trained = execution.model == "deployed" and not execution.inference
     judge = Judge(network, array, execution, arrival=trained and not execution.update_order)
     if execution.model == "deployed":  # before the others, of which a good one rules most out
@@ -81,6 +82,33 @@ def search(
         with_better_shares(judge)
     with_other_buckets(judge)
     return judge.answer(objective, NAME, f"no planner has a plan for {network.name!r}")
+
+
+def _with_stages(
+    network: Network, array: Array, batch: int, objective: Objective, execution: Execution
+) -> Plan:
+    """The best pipeline, or the best plan without one where that fits and is faster."""
+    from simulator.search.kinds.over_kinds import simulated_s, stages_over_kinds
+
+    check_open(execution.staging or Staging())
+    staged = stages_over_kinds(network, array, batch, objective, execution)
+    whole = replace(execution, staging=None, strict_memory=True)
+    try:
+        plain = search(network, array, batch, objective, execution=whole)
+        plain_s = simulated_s(network, plain, array, execution)
+    except (PlanError, CollectiveError, OutOfMemoryError):
+        plain_s = math.inf
+    faster = plain_s < simulated_s(network, staged, array, execution)
+    return replace(plain if faster else staged, planner=NAME)
+
+
+def check_open(staging: Staging) -> None:
+    """Raise PlanError where anything is named that a search of stages chooses."""
+    open_ = Staging(stages=0)
+    for one in fields(Staging):
+        if getattr(staging, one.name) != getattr(open_, one.name):
+            flag = one.name.replace("_", "-")
+            raise PlanError(f"stages=auto: the search chooses {flag} itself; leave it out")
 
 
 BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)

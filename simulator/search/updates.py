@@ -34,7 +34,8 @@ def with_updates(network: Network, plan: Plan, array: Array, execution: Executio
     if not execution.update:
         return plan
     if execution.inference:
-        raise PlanError(f"--update {execution.update}: inference updates no weights; leave it out")
+        said = f"--update {execution.update} (--zero)"
+        raise PlanError(f"{said}: inference updates no weights; leave it out")
     free = replace(execution, strict_memory=False)
     plans = candidates(network, plan, array, free)
     if len(plans) == 1:

@@ -148,6 +148,8 @@ def check_run(case: Case, run: Run) -> None:
         raise UsageError(
             f"--tokens {run.tokens:g}: samples of {case.network.name} are not of tokens"
         )
+    if run.mtbf_s is not None and case.execution.inference:
+        raise UsageError("--mtbf: checkpoints are of training; leave out --mode inference")
     if run.spread:
         check_varies(case, run.spread)
 

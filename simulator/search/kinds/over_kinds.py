@@ -246,7 +246,7 @@ def stages_over_kinds(
             axes = staging.parallel or Axes()
             plan = planned_by_axes(network, array, batch, axes, staging, objective)
             plan = with_updates(network, plan, array, execution)
-            seconds = _simulated_s(network, plan, array, execution)
+            seconds = simulated_s(network, plan, array, execution)
         except (PlanError, CollectiveError, OutOfMemoryError) as error:
             why = str(error)
             continue
@@ -276,7 +276,7 @@ def _with_shares(
     fairest = partial(best_share, execution=strict, enough_s=worth_s)
     plan = planned(fairest, network, array, batch, objective)
     try:
-        found_s = inf if plan is None else _simulated_s(network, plan, array, execution)
+        found_s = inf if plan is None else simulated_s(network, plan, array, execution)
     except (PlanError, CollectiveError, OutOfMemoryError):
         return None
     return plan if found_s < worth_s else None
@@ -308,6 +308,7 @@ def on_all_devices(
     return sorted(found, key=lambda one: one[0])[:UNIFORM]
 
 
-def _simulated_s(network: Network, plan: Plan, array: Array, execution: Execution) -> float:
+def simulated_s(network: Network, plan: Plan, array: Array, execution: Execution) -> float:
+    """What a plan's step takes; raises OutOfMemoryError where it does not fit."""
     strict = replace(execution, staging=None, strict_memory=True)
     return run(step_program(network, plan, array, strict)).iteration_s

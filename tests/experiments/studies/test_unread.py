@@ -59,6 +59,8 @@ def test_other_models_are_named_only_where_they_read_it() -> None:
     assert said == (
         "The deployed model does not read network.latency, which was changed; no model does."
     )
+    (said,) = changed(load_array("dgx-h100", ["devices.0.chip.peak=300 TFLOP/s"]), DEPLOYED)
+    assert said.endswith("products are in another format: change chip.peak_by_format.bf16.")
     assert warnings(load_array("accpar-mixed"), DEPLOYED) == []
     assert warnings(load_array("tpu-v3-8"), DEPLOYED) == []  # its port is nobody's matter
 

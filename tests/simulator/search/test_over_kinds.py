@@ -299,6 +299,25 @@ def test_what_fit_says_of_stages_is_what_they_are(tmp_path: Path) -> None:
     assert "No plan takes less than" in text
 
 
+@pytest.mark.filterwarnings("ignore:.* steps will take about")
+def test_open_stages_are_never_slower_than_one() -> None:
+    asked: Any = ("lenet", "search", "tpu-v3-8", 64)
+    one, auto = accelarray.simulate(*asked), accelarray.simulate(*asked, stages="auto")
+    assert auto.iteration_s <= one.iteration_s
+    why = accelarray.explain(*asked, stages="auto")
+    assert why.to_dict()["iteration_s"] == auto.iteration_s
+
+
+@pytest.mark.parametrize(
+    "given", [{"micro_batches": 4}, {"schedule": "gpipe"}, {"cuts": "fc1"}, {"virtual": 2}]
+)
+def test_open_stages_refuse_what_the_search_chooses(given: dict[str, Any]) -> None:
+    (name,) = given
+    flag = name.replace("_", "-")
+    with pytest.raises(PlanError, match=f"the search chooses {flag} itself"):
+        accelarray.simulate("lenet", "search", "tpu-v3-8", 64, stages="auto", **given)
+
+
 def test_of_several_sizes_the_bound_is_told_of_the_best_ones(tmp_path: Path) -> None:
     spec = mixed(tmp_path, v100_16=2, t4=2)
     vary = "devices.0.count=1,2"
