@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+import accelarray
 from experiments.cli import main
 from experiments.design.judge import StoredEvaluations
 from experiments.design.shown import MOST_ROWS, rows, tables
@@ -47,6 +48,7 @@ def data(*candidates: dict[str, Any]) -> dict[str, Any]:
         "winner": candidates[0],
         "candidates": list(candidates),
         "best_estimate": 1.4,
+        "near_best_estimate": 1,
         "baselines": [],
     }
 
@@ -72,6 +74,19 @@ def test_one_design_is_called_by_itself() -> None:
     assert "│ 4 x 64x128, 2 x 256, 8 MiB │" in found
     assert "places" not in found
     assert "+50%" in found
+
+
+def test_more_designs_with_the_best_estimate_than_ran_are_told() -> None:
+    study: Any = {"networks": "lenet", "batch": 8, "space": "small", "area": 60}
+    few = accelarray.design(**study).to_dict()
+    near = few["near_best_estimate"]
+    assert near > len(few["candidates"]) == 3
+    ran_all = accelarray.design(**study, top=near + 1).to_dict()["candidates"]
+    estimates = [one["estimated_value"] * 1.001 >= few["best_estimate"] for one in ran_all]
+    assert sum(estimates) == near
+    told = " ".join(text_of(few).split())
+    assert f"{near:,} designs that were evaluated have the best estimate" in told
+    assert "have the best estimate" not in text_of(data(ran(4)))
 
 
 def test_as_many_lines_as_fit() -> None:
