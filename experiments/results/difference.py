@@ -243,5 +243,5 @@ def _table(result: Difference, title: str, what: str, part: str = "of the whole"
 def _add(table: Table, result: Difference, name: str, part: Change) -> None:
     whole = _whole(result).change_ps
     times = [duration(result.seconds(core_ps)) for core_ps in part.core_ps]
-    share = f"{part.change_ps / whole:.1%}" if whole else "-"
+    share = f"{part.change_ps / whole:z.1%}" if whole else "-"
     table.add_row(name, *times, change(result.seconds(part.change_ps)), share)

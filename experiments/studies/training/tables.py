@@ -12,6 +12,8 @@ from experiments.studies.options import Axis
 from experiments.studies.training.run import Training
 from hardware import format_quantity
 
+LEAST_REST = 5e-4
+"""Of all workers' time in iterations that the end cuts off: from so much on it is told."""
 SHOWN_LINKS = 5
 SMALL = (
     "The model that learns is a small one of seeded, synthetic data, not the network that is timed."
@@ -66,6 +68,8 @@ def _one(data: Mapping[str, Any]) -> Table:
     spent = {"computing": f"{data['computing_s'] / whole:.2%} of all workers' time"}
     waiting = data["waiting"].items()
     spent |= {f"waiting: {cause}": f"{seconds / whole:.2%}" for cause, seconds in waiting}
+    rest = 1 - (data["computing_s"] + sum(data["waiting"].values())) / whole
+    spent |= {"not finished at the end": f"{rest:.2%}"} if rest > LEAST_REST else {}
     largest = sorted(data["bytes"].items(), key=lambda one: (-one[1], one[0]))
     links = {name: format_quantity(moved, "B") for name, moved in largest[:SHOWN_LINKS]}
     if more := len(largest[SHOWN_LINKS:]):
