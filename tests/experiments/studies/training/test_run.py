@@ -1,5 +1,6 @@
 """Training runs as studies: what they are asked, what they give, and their tables."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -149,6 +150,13 @@ def test_a_table_of_one() -> None:
     assert "time to 0.1" in said
     assert "never" in said
     assert "and 3 more links (--format json)" in said  # of eight, five are shown
+
+
+@pytest.mark.parametrize("method", ["ad-psgd", "all-reduce", "async-ps"])
+def test_shares_of_time_are_the_whole(method: str) -> None:
+    said = "\n".join(lines(run(method, "random:0.3:6")))
+    named = r"(?:computing|waiting: [\w ]+|not finished at the end) +│ +([\d.]+)%"
+    assert sum(map(float, re.findall(named, said))) == pytest.approx(100, abs=0.1)
 
 
 def test_a_table_of_several() -> None:
