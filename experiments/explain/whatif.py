@@ -97,7 +97,9 @@ def why_nothing(key: str, before: Case, after: Array, bounds: Mapping[str, float
     if topic not in BOUND_OF:
         return "what it changes is not on the critical path"
     bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]
-    return _not_on_the_path(bound, bounds)
+    rooflines = [device.roofline for device, _ in after.group.kinds]
+    hosts = any(one.host_s or one.host_layer_s for one in rooflines)
+    return _not_on_the_path(bound, bounds, hosts=hosts and bound in ("FLOPs", "HBM"))
 
 
 def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:
@@ -118,7 +120,7 @@ def _unused(key: str, topic: str, first: Array, second: Array) -> str | None:
     return f"no link of a {topology.kind} of {topology.joins} has another {what} through it"
 
 
-def _not_on_the_path(bound: str, bounds: Mapping[str, float]) -> str:
+def _not_on_the_path(bound: str, bounds: Mapping[str, float], *, hosts: bool) -> str:
     share = bounds[bound]
     if bound == "links" and share + bounds["latency"] == 0:
         return "compute hides all communication: none is on the critical path"
@@ -129,10 +131,10 @@ def _not_on_the_path(bound: str, bounds: Mapping[str, float]) -> str:
             f"{much} of the critical path is {WORDS[bound]}; "
             f"{bounds[largest]:.1%} is {WORDS[largest]}"
         )
-    return (
-        f"{share:.1%} of the critical path is {WORDS[bound]}, but not what this changes: "
-        "the rest takes as long"
-    )
+    limited = f"{share:.1%} of the critical path is {WORDS[bound]}, but"
+    if hosts:
+        return f"{limited} hosts need as long to start the operators (host, host_layer)"
+    return f"{limited} not what this changes: the rest takes as long"
 
 
 KNOBS = {"links": "network.bandwidth", "HBM": "hbm.bandwidth", "cores": "chip.peak"}

@@ -26,6 +26,7 @@ from planners.registry import plans_stages, reads_axes
 from simulator import Execution, usual
 from simulator.lowering.schedules.registry import schedule_of
 from workloads import Network
+from workloads.network import blocks
 
 BATCH = 512
 
@@ -116,9 +117,13 @@ def conditions(
     return Conditions(given, tuple(texts), resolved, size, common, as_usual)
 
 
-def _tell_without_effect(execution: Execution) -> None:
-    """What is given of a pipeline, where a step has none."""
+def _tell_without_effect(network: Network, execution: Execution) -> None:
+    """What is given of a pipeline, where a step has none, and other flags that go too far."""
     staging = execution.staging or Staging()
+    stages = staging.parallel.pp * staging.parallel.vp if staging.parallel else 1
+    each = max(staging.stage_layers, default=-(-len(blocks(network)) // stages))
+    if stages > 1 and execution.recompute.isdigit() and int(execution.recompute) > each:
+        tell(f"--recompute {execution.recompute}: stages have {each} blocks, and compute all again")
     of_one = staging.without_effect
     if of_one:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in of_one)
@@ -148,7 +153,7 @@ def cases_of(
     cases = [asked.case(resolved, planner) for planner in chosen]
     ways = [load_planner(planner) for planner in chosen]
     if all(reads_axes(way) or not plans_stages(way) for way in ways):
-        _tell_without_effect(cases[0].execution)
+        _tell_without_effect(cases[0].network, cases[0].execution)
     check_memory(cases, options.get("max_memory"))
     return cases
 

@@ -60,6 +60,16 @@ def test_what_is_wrong_is_said(
     assert words in message(capsys, *SIMULATE, "--batch", "256", *options)
 
 
+@pytest.mark.parametrize(("blocks", "told"), [("1", False), ("2", True)])
+def test_more_blocks_again_than_a_stage_has_are_said(
+    blocks: str, *, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = ["simulate", "gpt2:layers=2:seq=64", "--array", "h100-cluster", "--set", "nodes=1"]
+    assert main([*step, "--batch", "64", "--parallel", "dp=4,pp=2", "--recompute", blocks]) == 0
+    said = f"--recompute {blocks}: stages have 1 blocks, and compute all again"
+    assert (said in " ".join(capsys.readouterr().err.split())) == told
+
+
 ONE = ["--parallel", "dp=8"]
 
 
@@ -68,6 +78,7 @@ ONE = ["--parallel", "dp=8"]
     [
         ([*ONE, "--schedule", "gpipe", "--cuts", "h1"], "--schedule, --cuts: no effect"),
         ([*ONE, "--stage-layers", "4", "--tied", "copies"], "--tied, --stage-layers: no effect"),
+        ([*ONE, "--mode", "inference", "--recompute", "full"], "--recompute: no effect"),
         ([*ONE, "--vertical-sync", "--batches", "3"], "--vertical-sync, --batches: no effect"),
         ([*ONE, "--micro-batch", "2", "--tied", "copies"], "--tied: no effect"),
         ([*ONE, "--micro-batch", "2", "--batches", "3"], "--batches: no effect, as schedule 1f1b"),

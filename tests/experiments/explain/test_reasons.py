@@ -120,6 +120,17 @@ def test_what_is_large_but_elsewhere() -> None:
     )
 
 
+def test_what_hosts_hold_up_no_faster_core_changes() -> None:
+    host = "devices.0.roofline.host_layer=9 ms"
+    before = step(load_array("dgx-h100", [host]), DEPLOYED)
+    key = "devices.0.chip.peak_by_format.bf16"
+    changed = load_array("dgx-h100", [host, f"{key}=2 PFLOP/s"])
+    assert why_nothing(key, before, changed, BOUNDS) == (
+        "50.0% of the critical path is compute limited by FLOPs, but hosts need as long to start "
+        "the operators (host, host_layer)"
+    )
+
+
 def test_what_nothing_is_known_of() -> None:
     before = step(load_array("accpar-homogeneous"), PUBLISHED)
     after = load_array("accpar-homogeneous", ["devices.0.count=64"])
