@@ -83,6 +83,17 @@ def rows(data: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def _others(data: dict[str, Any]) -> list[str]:
+    """How many designs have the best estimate, where not all of them ran."""
+    near, many = data["near_best_estimate"], len(data["candidates"])
+    if near <= many:
+        return []
+    return [
+        f"{near:,} designs that were evaluated have the best estimate, within 0.1 %; {many} ran on "
+        f"the engine. Others may be faster: --top {near} runs all."
+    ]
+
+
 def tables(data: dict[str, Any]) -> list[Table | str]:
     """The base and the candidates, then how they were found, as people read it."""
     shown = [
@@ -103,13 +114,8 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
         f"{data['power_w']:.0f} W a chip.",
         "A design is matrix units x depth x width, vector units x lanes, buffer; values are "
         "runs on the engine.",
+        *_others(data),
     ]
-    if (near := data["near_best_estimate"]) > len(data["candidates"]):
-        parts.append(
-            f"{near:,} designs that were evaluated have the best estimate, within 0.1 %; "
-            f"{len(data['candidates'])} ran on the engine. Others may be faster: --top {near} "
-            "runs all."
-        )
     if any(len(ran["designs"]) > 1 for ran in data["candidates"]):
         own = [ran["value"] for ran in data["candidates"] if len(ran["designs"]) == 1]
         parts.append(
