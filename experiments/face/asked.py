@@ -122,17 +122,19 @@ def _tell_without_effect(network: Network, execution: Execution) -> None:
     staging = execution.staging or Staging()
     stages = staging.parallel.pp * staging.parallel.vp if staging.parallel else 1
     each = max(staging.stage_layers, default=-(-len(blocks(network)) // stages))
-    if stages > 1 and execution.recompute.isdigit() and int(execution.recompute) > each:
-        tell(f"--recompute {execution.recompute}: stages have {each} blocks, and compute all again")
+    mode, even = execution.recompute, not (staging.cuts or staging.stage_hw)
+    if stages > 1 and even and not execution.inference and mode.isdigit() and int(mode) > each:
+        tell(f"--recompute {mode}: a stage has {each} at most, and computes all again")
     of_one = staging.without_effect
     if of_one:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in of_one)
-        tell(f"{flags}: no effect, as the step has one stage; --parallel pp=2 makes two")
+        two = "--parallel pp=2" if staging.parallel else "--stages 2"
+        tell(f"{flags}: no effect, as the step has one stage; {two} makes two")
     if execution.inference and (execution.recompute != "none" or staging.recompute):
         tell("--recompute: no effect, as inference computes nothing again")
     flushes = not staging.schedule or schedule_of(staging.schedule).flushes
     if staging.batches and "batches" not in of_one and flushes and not execution.inference:
-        tell(f"--batches: no effect, as schedule {staging.usual_schedule} flushes after each batch")
+        tell("--batches: no effect, as the schedule flushes after each batch")
 
 
 def cases_of(

@@ -103,12 +103,12 @@ def _with_stages(
 
 
 def check_open(staging: Staging) -> None:
-    """Raise PlanError where anything is named that a search of stages chooses."""
+    """Raise PlanError where anything is named that a search of stages chooses, or leaves out."""
     open_ = Staging(stages=0)
     for one in fields(Staging):
         if getattr(staging, one.name) != getattr(open_, one.name):
             flag = one.name.replace("_", "-")
-            raise PlanError(f"stages=auto: the search chooses {flag} itself; leave it out")
+            raise PlanError(f"stages=auto: the search takes no {flag}; leave it out")
 
 
 BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
