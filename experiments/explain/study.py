@@ -14,6 +14,7 @@ from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
 from experiments.results.error_band import banded
 from experiments.studies.case import Case, Planned, step_of
 from experiments.studies.occupancy import memory_fields
+from experiments.studies.pipelining import no_effect
 from experiments.studies.running.outputs import fastest_alone
 from experiments.studies.speedups import BASELINE
 from experiments.studies.step_numbers import axis_fields, computed, throughput
@@ -191,4 +192,5 @@ def messages(result: Explanation) -> list[str]:
     if result.overflow:
         found.append(f"{result.overflow}.")
         found += alternatives.best_of(result.frees)
+    found += no_effect(case.network, case.execution, result.plan)
     return [*found, *result.otherwise]

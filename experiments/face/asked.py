@@ -21,12 +21,9 @@ from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import parse_metrics
 from hardware import Array
-from planners import Objective, Planner, Staging, load_planner
-from planners.registry import plans_stages, reads_axes
-from simulator import Execution, usual
-from simulator.lowering.schedules.registry import schedule_of
+from planners import Objective, Planner
+from simulator import usual
 from workloads import Network
-from workloads.network import blocks
 
 BATCH = 512
 
@@ -117,26 +114,6 @@ def conditions(
     return Conditions(given, tuple(texts), resolved, size, common, as_usual)
 
 
-def _tell_without_effect(network: Network, execution: Execution) -> None:
-    """What is given of a pipeline, where a step has none, and other flags that go too far."""
-    staging = execution.staging or Staging()
-    stages = staging.parallel.pp * staging.parallel.vp if staging.parallel else 1
-    each = max(staging.stage_layers, default=-(-len(blocks(network)) // stages))
-    mode, even = execution.recompute, not (staging.cuts or staging.stage_hw)
-    if stages > 1 and even and not execution.inference and mode.isdigit() and int(mode) > each:
-        tell(f"--recompute {mode}: a stage has {each} at most, and computes all again")
-    of_one = staging.without_effect
-    if of_one:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in of_one)
-        two = "--parallel pp=2" if staging.parallel else "--stages 2"
-        tell(f"{flags}: no effect, as the step has one stage; {two} makes two")
-    if execution.inference and (execution.recompute != "none" or staging.recompute):
-        tell("--recompute: no effect, as inference computes nothing again")
-    flushes = not staging.schedule or schedule_of(staging.schedule).flushes
-    if staging.batches and "batches" not in of_one and flushes and not execution.inference:
-        tell("--batches: no effect, as the schedule flushes after each batch")
-
-
 def cases_of(
     network: object,
     planners: Sequence[object],
@@ -153,9 +130,6 @@ def cases_of(
     asked = conditions(chosen, array, batch, execution, changes, options, folded=folded)
     resolved = inputs.network_of(network, transforms_of(options), asked.array)
     cases = [asked.case(resolved, planner) for planner in chosen]
-    ways = [load_planner(planner) for planner in chosen]
-    if all(reads_axes(way) or not plans_stages(way) for way in ways):
-        _tell_without_effect(cases[0].network, cases[0].execution)
     check_memory(cases, options.get("max_memory"))
     return cases
 

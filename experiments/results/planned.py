@@ -13,6 +13,7 @@ from experiments.output import frame_of, table_of, width
 from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
 from experiments.studies.case import Case
+from experiments.studies.pipelining import no_effect
 from experiments.studies.speedups import inexact
 from hardware import Array
 from planners import OBJECTIVES, Partition, Pipeline, Plan, Split, Update
@@ -47,10 +48,12 @@ class PlanResult(Result):
     def _without(self) -> list[str]:
         """What was asked that a plan does not hold, in a sentence."""
         again = self.case.execution.recompute
+        said = no_effect(self.case.network, self.case.execution, self.plan)
         if again in ("", "none"):
-            return []
+            return said
         return [
-            f"A plan does not hold --recompute {again}: say it again where the plan is simulated."
+            *said,
+            f"A plan does not hold --recompute {again}: say it again where the plan is simulated.",
         ]
 
     def to_dict(self) -> dict[str, Any]:

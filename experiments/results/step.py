@@ -34,7 +34,7 @@ from experiments.studies.occupancy import memory_fields, memory_rows
 from experiments.studies.pipelining import (
     cut_blocks,
     in_words,
-    of_no_stages,
+    no_effect,
     other_sends,
     pipeline_fields,
     pipeline_table,
@@ -119,7 +119,7 @@ class StepResult(Result):
     def _of_stages(self) -> list[str]:
         """Where stages are not as frameworks have them, and what is said of none."""
         case, plan = self.case, self.plan
-        return cut_blocks(case.network, plan) + of_no_stages(case.execution, plan)
+        return cut_blocks(case.network, plan) + no_effect(case.network, case.execution, plan)
 
     @property
     def unread(self) -> list[str]:

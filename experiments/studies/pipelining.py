@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 from rich.table import Table
 
 from experiments.output import table_of
 from experiments.terms import duration
-from planners import Plan
+from planners import Plan, Staging
 from planners.axes.stage_cuts import begun_inside_blocks, blocks_of
 from planners.order import Phase
 from simulator import PICOSECONDS, Execution, Timeline
 from simulator.analysis.stages import bubble, stage_uses
+from simulator.cost.recompute import NONE
+from simulator.lowering.schedules.registry import schedule_of
 from workloads import Network, Transformer, partition_graph
 
 
@@ -32,18 +35,45 @@ def cut_blocks(network: Network, plan: Plan) -> list[str]:
     ]
 
 
-def of_no_stages(execution: Execution, plan: Plan) -> list[str]:
-    """A sentence where options of pipelines are given, and the plan has no stages."""
-    staging, pipeline = execution.staging, plan.pipeline
-    several = pipeline and (len(pipeline.stages) > 1 or pipeline.micro_batches > 1)
-    if several or staging is None:
-        return []
-    given = {
-        f"schedule {staging.schedule}": staging.schedule,
-        "vertical sync": staging.vertical_sync,
+def no_effect(network: Network, execution: Execution, plan: Plan) -> list[str]:
+    """Sentences about options of pipelines, and of computing again, that a plan does not follow."""
+    asked, pipeline, said = execution.staging or Staging(), plan.pipeline, list[str]()
+    stages = len(pipeline.stages) if pipeline else 1
+    of_stages = {
+        "tied copies": asked.tied,
+        "stage layers": asked.stage_layers and not asked.stage_hw,
     }
-    idle = [word for word, asked in given.items() if asked]
-    return [f"No effect, without stages or micro-batches: {', '.join(idle)}."] if idle else []
+    of_both = {
+        f"schedule {asked.schedule}": asked.schedule,
+        "cuts": asked.cuts,
+        "vertical sync": asked.vertical_sync,
+        "batches": asked.batches,
+    }
+    alone = stages == 1 and (pipeline is None or pipeline.micro_batches == 1)
+    given = of_both | of_stages if alone else of_stages if stages == 1 else {}
+    if idle := [word for word, value in given.items() if value]:
+        what = "stages or micro-batches" if alone else "stages"
+        said.append(f"No effect, without {what}: {', '.join(idle)}.")
+    mode = execution.recompute
+    if execution.inference:
+        again = mode != NONE or asked.recompute
+        return [*said, "No effect, in inference: recompute."] if again else said
+    if pipeline and asked.batches and not alone and schedule_of(pipeline.schedule).flushes:
+        flushes = f"schedule {pipeline.schedule} flushes after each batch"
+        said.append(f"No effect, as {flushes}: batches.")
+    if stages > 1 and mode.isdigit() and int(mode) > (most := most_blocks(network, plan)):
+        said.append(
+            f"--recompute {mode}: no stage has more than {most} blocks; all are done again."
+        )
+    return said
+
+
+def most_blocks(network: Network, plan: Plan) -> int:
+    """Of the stage that has most."""
+    graph = partition_graph(network)
+    firsts = [*(plan.pipeline.firsts if plan.pipeline else (0,)), len(graph)]
+    blocks = blocks_of(graph).firsts
+    return max(sum(a <= one < b for one in blocks) for a, b in pairwise(firsts))
 
 
 def pipeline_fields(plan: Plan, timeline: Timeline) -> dict[str, Any]:

@@ -56,17 +56,6 @@ class Staging:
         return not self.stages
 
     @property
-    def without_effect(self) -> tuple[str, ...]:
-        """What is given, by name, and is of several stages or micro-batches, where there is one."""
-        stages = self.stages * self.virtual if self.parallel is None else self.parallel.pp
-        if self.is_open or self.stage_hw or stages > 1:
-            return ()
-        names = ["tied", "stage_layers"]
-        if self.micro_batches == 1 and not self.micro_batch:
-            names = ["schedule", "cuts", *names, "vertical_sync", "batches"]
-        return tuple(name for name in names if getattr(self, name))
-
-    @property
     def usual_schedule(self) -> str:
         """The schedule that is named, or else what is usual."""
         return self.schedule or ("interleaved" if self.virtual > 1 else "1f1b")

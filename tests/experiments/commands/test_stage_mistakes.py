@@ -60,52 +60,61 @@ def test_what_is_wrong_is_said(
     assert words in message(capsys, *SIMULATE, "--batch", "256", *options)
 
 
-@pytest.mark.parametrize(("blocks", "told"), [("1", False), ("2", True)])
-def test_more_blocks_again_than_a_stage_has_are_said(
-    blocks: str, *, told: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def said_of(options: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What is written of a small step, in one line."""
     step = ["simulate", "gpt2:layers=2:seq=64", "--array", "h100-cluster", "--set", "nodes=1"]
-    assert main([*step, "--batch", "64", "--parallel", "dp=4,pp=2", "--recompute", blocks]) == 0
-    said = f"--recompute {blocks}: a stage has 1 at most, and computes all again"
-    assert (said in " ".join(capsys.readouterr().err.split())) == told
-
-
-ONE = ["--parallel", "dp=8"]
+    assert main([*step, "--batch", "64", *options]) == 0
+    return " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "told"),
     [
-        ([*ONE, "--schedule", "gpipe", "--cuts", "h1"], "--schedule, --cuts: no effect"),
-        ([*ONE, "--stage-layers", "4", "--tied", "copies"], "--tied, --stage-layers: no effect"),
-        ([*ONE, "--mode", "inference", "--recompute", "full"], "--recompute: no effect"),
-        ([*ONE, "--vertical-sync", "--batches", "3"], "--vertical-sync, --batches: no effect"),
-        ([*ONE, "--micro-batch", "2", "--tied", "copies"], "--tied: no effect"),
+        (["--recompute", "1"], False),
+        (["--recompute", "2"], True),
+        (["--recompute", "2", "--cuts", "head"], False),
+    ],
+)
+def test_more_blocks_again_than_a_stage_has_are_said(
+    options: list[str], *, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "--recompute 2: no stage has more than 1 blocks; all are done again."
+    assert (said in said_of(["--parallel", "dp=4,pp=2", *options], capsys)) == told
+
+
+ONE, ALONE = ["--parallel", "dp=8"], "No effect, without stages or micro-batches: "
+PLANNED = ["--planner", "data_parallel"]
+FLUSHED = "No effect, as schedule {} flushes after each batch: batches."
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([*ONE, "--schedule", "gpipe", "--cuts", "h1"], f"{ALONE}schedule gpipe, cuts."),
         (
-            [*ONE, "--micro-batch", "2", "--batches", "3"],
-            "--batches: no effect, as the schedule flushes",
+            [*ONE, "--stage-layers", "4", "--tied", "copies"],
+            f"{ALONE}tied copies, stage layers.",
         ),
+        ([*ONE, "--vertical-sync", "--batches", "3"], f"{ALONE}vertical sync, batches."),
+        (
+            [*ONE, "--mode", "inference", "--recompute", "full"],
+            "No effect, in inference: recompute.",
+        ),
+        ([*ONE, "--micro-batch", "2", "--tied", "copies"], "No effect, without stages: tied"),
+        ([*ONE, "--micro-batch", "2", "--batches", "3"], FLUSHED.format("1f1b")),
         ([*ONE, "--micro-batch", "2", "--schedule", "gpipe"], ""),  # it holds more
         (["--parallel", "dp=4,pp=2", "--stage-layers", "1,1", "--schedule", "gpipe"], ""),
-        (
-            ["--parallel", "dp=4,pp=2", "--batches", "3"],
-            "--batches: no effect, as the schedule flushes",
-        ),
-        (
-            ["--planner", "data_parallel", "--schedule", "gpipe"],
-            "--schedule: no effect, as the step has one stage; --stages 2 makes two",
-        ),
+        (["--parallel", "dp=4,pp=2", "--batches", "3"], FLUSHED.format("1f1b")),
+        ([*PLANNED, "--schedule", "gpipe"], f"{ALONE}schedule gpipe."),
         (["--planner", "pipedream", "--schedule", "1f1b", "--micro-batches", "8"], ""),
     ],
 )
 def test_what_a_step_of_one_stage_does_not_read_is_said(
-    options: list[str], named: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    step = ["simulate", "gpt2:layers=2:seq=64", "--array", "h100-cluster", "--set", "nodes=1"]
-    assert main([*step, "--batch", "64", *options]) == 0
-    seen = " ".join(capsys.readouterr().err.split())
-    assert named in seen
-    assert ("no effect" in seen) == bool(named)
+    found = said_of(options, capsys)
+    assert said in found
+    assert found.count("No effect") == bool(said)
 
 
 def test_a_cut_through_tied_weights_asks_who_sums(capsys: pytest.CaptureFixture[str]) -> None:
