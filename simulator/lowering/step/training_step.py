@@ -199,7 +199,7 @@ class Writer:
         if not last_of_pass or item.node != (len(graph) - 1 if forward else 0):
             return made
         host_s *= sum(node.dispatches for node in graph) * (1 if forward else 2) / 3
-        late_ps = round(host_s * PICOSECONDS) - self._passed_ps(program, program.makers(after))
+        late_ps = round(host_s * PICOSECONDS) - self._passed_ps(program, program.waits_for(after))
         late_ps -= sum(one.duration_ps for one in made)
         if forward:
             self._begins[program] = len(program.tasks) + len(made)
@@ -214,6 +214,7 @@ class Writer:
         """From the begin of the pass that is written to the end of lines ``before``, when alone.
 
         An exchange takes time only where something waits for it: the host goes on meanwhile.
+        What another stage sends has come before the pass begins.
         """
         core_ps, ends, tasks = 0, dict[int, int](), program.tasks
         for line in range(self._begins[program], len(tasks)):
@@ -221,7 +222,9 @@ class Writer:
             ready_ps = max((ends.get(need, 0) for need in needs), default=0)
             if tasks[line].computes:
                 core_ps = ends[line] = max(core_ps, ready_ps) + operation.duration_ps
-            elif operation.phase in (Phase.FORWARD, Phase.RECOMPUTE, Phase.BACKWARD):
+            elif tasks[line].receives:
+                ends[line] = 0
+            else:
                 took_s = alone_s(self.rules.wires, operation)
                 ends[line] = ready_ps + round(took_s * PICOSECONDS)
         return max(core_ps, *(ends.get(line, 0) for line in before), 0)

@@ -94,9 +94,7 @@ class WorkerProgram:
         self, operation: Operation, after: Sequence[Key], parties: int, communicator: int
     ) -> None:
         """Append what so many workers send together; nothing here waits for it."""
-        needs = (
-            tuple(sorted((*self._last, *self._received))) if self.in_order else self.makers(after)
-        )
+        needs = self.waits_for(after)
         self._append(Task(operation, needs, parties, communicator=communicator))
 
     def receive(self, operation: Operation, makes: Key) -> None:
@@ -105,12 +103,15 @@ class WorkerProgram:
         self.made[makes] = (place,)
         self._received += (place,)
 
-    def _needs(self, after: Sequence[Key]) -> tuple[int, ...]:
+    def waits_for(self, after: Sequence[Key]) -> tuple[int, ...]:
+        """The lines that one would need that is written next, and waits for what makes these."""
         if not self.in_order:
             return self.makers(after)
-        if not self._received:
-            return self._last
-        needs, self._received = tuple(sorted((*self._last, *self._received))), ()
+        return tuple(sorted((*self._last, *self._received))) if self._received else self._last
+
+    def _needs(self, after: Sequence[Key]) -> tuple[int, ...]:
+        needs = self.waits_for(after)
+        self._received = () if self.in_order else self._received
         return needs
 
     def _add(self, task: Task, makes: Sequence[Key]) -> None:

@@ -23,6 +23,9 @@ EXPERTS, TOPK, SEQ, HIDDEN, WIDTH = 16, 4, 64, 128, 256
 NETWORK = transformer(
     Transformer("m", 1, HIDDEN, 4, 256, SEQ, 512, True, experts=EXPERTS, topk=TOPK, moe_ffn=WIDTH)
 )
+DEEP = transformer(
+    Transformer("d", 8, HIDDEN, 4, 256, SEQ, 512, True, experts=EXPERTS, topk=TOPK, moe_ffn=WIDTH)
+)
 WIRES = ["precision=bf16", "topology.levels.0.latency=0 s", "topology.levels.0.half_size=1 B"]
 
 
@@ -253,3 +256,41 @@ def test_faster_links_make_no_step_longer_whatever_the_host_needs(host: str) -> 
     assert took[0] > took[-1]
     for slower, faster in pairwise(took):
         assert faster < (1.0 if host == "0 s" else 1.005) * slower
+
+
+def test_what_another_stage_sends_takes_no_time_of_a_host() -> None:
+    """Sends alone are slow: the core waits before the pass begins, and its host with it."""
+
+    def computing_ps(rate: str) -> int:
+        host = "devices.0.roofline.host_layer=3 ms"
+        links = ["precision=bf16", f"topology.levels.0.bandwidth={rate}", host]
+        array = load_array("dgx-h100", links)
+        how = replace(DEPLOYED, staging=Staging(parallel=Axes(pp=8), micro_batch=1))
+        plan = plan_of(Case(DEEP, "axes", array, 4, execution=how))
+        timeline = simulate(DEEP, plan, array, how)
+        return sum(one.duration_ps for one in timeline.operations if one.kind is Kind.COMPUTE)
+
+    assert computing_ps("8 MB/s") == computing_ps("500 GB/s")
+
+
+def test_without_overlap_a_host_goes_on_during_every_exchange() -> None:
+    """What a pass takes, its last exchange too, is what its host has for its layers."""
+
+    def timeline_of(host_ps: int) -> Timeline:
+        host = f"devices.0.roofline.host_layer={host_ps} ps"
+        links = ["precision=bf16", "topology.levels.0.bandwidth=1 GB/s", host]
+        array, axes = load_array("dgx-h100", links), Axes(dp=2, tp=4, sp=True)
+        how = replace(DEPLOYED, overlap=False, staging=Staging(parallel=axes))
+        plan = plan_of(Case(NETWORK, "axes", array, 16, execution=how))
+        return simulate(NETWORK, plan, array, how)
+
+    def forward_ps(host_ps: int) -> int:
+        timeline = timeline_of(host_ps)
+        return max(one.end_ps for one in timeline if one.phase == Phase.FORWARD)
+
+    free_ps, free = forward_ps(0), timeline_of(0)
+    kinds = [one.kind for one in free if one.phase == Phase.FORWARD and one.kind != "memory"]
+    assert kinds[-2:] == [Kind.BOUNDARY, Kind.COMPUTE]
+    assert forward_ps(3 * free_ps - 30) == free_ps
+    later_ps = forward_ps(3 * (free_ps + 1_000_000))
+    assert later_ps == pytest.approx(free_ps + 1_000_000, abs=10)
