@@ -7,12 +7,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from experiments.explain import alternatives
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
+from experiments.explain.freeing import PRICED, Freed, best_of, changes_of, freed, too_full
+from experiments.explain.other_pipelines import PipelineSide, pipeline_side, steps_beside
+from experiments.explain.otherwise import otherwise
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
 from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
 from experiments.results.error_band import banded
-from experiments.studies.case import Case, Planned, step_of
+from experiments.studies.case import Case, Planned, in_one_stage, step_of
 from experiments.studies.occupancy import memory_fields
 from experiments.studies.pipelining import no_effect
 from experiments.studies.running.outputs import fastest_alone
@@ -49,10 +51,10 @@ class Explanation:
     overflow: str | None
     plan: Plan
     timeline: Timeline
-    pipeline: alternatives.PipelineSide | None = None
+    pipeline: PipelineSide | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
     """Error band, shares of the peak, exposed along axes, and memory by class, as in JSON."""
-    frees: tuple[alternatives.Freed, ...] = ()
+    frees: tuple[Freed, ...] = ()
     """What would make the fullest core less full, what frees most first."""
     otherwise: tuple[str, ...] = ()
     """Of the search's plan, what it does otherwise than AccPar, in sentences."""
@@ -63,9 +65,9 @@ class Explanation:
 def steps_of(case: Case, changes: Sequence[str]) -> int:
     """How often ``progress`` will hear of something."""
     others = (case.planner_name != BASELINE) + _has_faster_alone(case)
-    freeing = len({change.what for change in alternatives.changes_of(case)})
-    memory = freeing + min(freeing, alternatives.PRICED)
-    return 1 + len(KNOBS) + len(changes) + others + memory + alternatives.steps_beside(case)
+    freeing = len({change.what for change in changes_of(case)})
+    memory = freeing + min(freeing, PRICED)
+    return 1 + len(KNOBS) + len(changes) + others + memory + steps_beside(case)
 
 
 def explain(
@@ -76,12 +78,9 @@ def explain(
 ) -> Explanation:
     """Simulate a case and what stands beside it; its array is ``name`` with ``changes``.
 
-    Stages that a search has found are the plan's from then on.
+    Stages that a search has found are searched anew wherever the plan is.
     """
     plan, timeline = step_of(case)
-    if case.execution.staging and case.execution.staging.is_open:
-        execution = replace(case.execution, staging=None)
-        case = replace(case, planner=Planned(case.planner_name, plan), execution=execution)
     paths = paths_of(timeline)
     progress(str(case.network.name))
     bounds = {bound: paths.share(ps) for bound, ps in paths.by_bound().items()}
@@ -113,7 +112,7 @@ def explain(
         overflow(case.network.name, case.planner_name, case.array.name, timeline.memory),
         plan,
         timeline,
-        alternatives.pipeline_side(case, plan, timeline, progress),
+        pipeline_side(case, plan, timeline, progress),
         {
             "error_band": banded(case, timeline.iteration_s),
             **asdict(throughput(case, timeline.iteration_s)),
@@ -121,8 +120,8 @@ def explain(
             **axis_fields(case, timeline),
             **memory_fields(timeline),
         },
-        alternatives.freed(case, plan, timeline, progress),
-        tuple(alternatives.otherwise(case, plan, timeline.iteration_s))
+        freed(case, plan, timeline, progress),
+        tuple(otherwise(in_one_stage(case), plan, timeline.iteration_s))
         if case.planner == SEARCH and plan.pipeline is None
         else (),
         full,
@@ -139,13 +138,13 @@ def _beside(
     def seconds(what: str, other: Case) -> float | None:
         """Of a step to compare with; None, and why, where it does not fit in memory."""
         then = step_of(other)[1]
-        if said := alternatives.too_full(then.memory):
+        if said := too_full(then.memory):
             full[what] = said
             return None
         return then.iteration_s
 
     if case.planner_name != BASELINE:
-        data_parallel = seconds("data parallelism", replace(case, planner=BASELINE))
+        data_parallel = seconds("data parallelism", replace(in_one_stage(case), planner=BASELINE))
         progress(BASELINE)
     if _has_faster_alone(case):
         device, count = (alone := fastest_alone(case.array)).group.kinds[0]
@@ -191,6 +190,6 @@ def messages(result: Explanation) -> list[str]:
         found.append(f"{idle:,} of {result.paths.cores:,} cores are idle.")
     if result.overflow:
         found.append(f"{result.overflow}.")
-        found += alternatives.best_of(result.frees)
+        found += best_of(result.frees)
     found += no_effect(case.network, case.execution, result.plan)
     return [*found, *result.otherwise]

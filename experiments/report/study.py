@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from experiments.explain.alternatives import too_full
+from experiments.explain.freeing import too_full
 from experiments.explain.study import Explanation, explain, steps_of
 from experiments.report import comparison
 from experiments.report.page import page

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from experiments.explain.alternatives import too_full
+from experiments.explain.freeing import too_full
 from experiments.explain.tables import others
 from experiments.output import UsageError, frame_of, table_of
 from experiments.pictures.gantt import plot_gantt

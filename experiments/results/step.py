@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from experiments.explain.alternatives import best_of, freed
+from experiments.explain.freeing import best_of, freed
 from experiments.files import chakra, kineto
 from experiments.files.export import exported
 from experiments.files.ranks import Ranks, one_a_rank

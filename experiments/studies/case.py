@@ -321,6 +321,14 @@ def plan_of(case: Case) -> Plan:
     return with_updates(case.network, plan, case.array, case.execution)
 
 
+def in_one_stage(case: Case) -> Case:
+    """The case without stages where a search would find them: what another planner takes."""
+    staging = case.execution.staging
+    if staging is None or not staging.is_open:
+        return case
+    return replace(case, execution=replace(case.execution, staging=None))
+
+
 def simulated(case: Case, plan: Plan) -> Timeline:
     """The step under a plan of the case's, or of another planner's."""
     return simulate(case.network, plan, case.array, case.execution, folded=case.folded)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields, replace
 from functools import partial
+from operator import itemgetter
 
 from hardware import Array
 from planners import TIME, Objective, Plan, PlanError, Staging
@@ -13,6 +13,8 @@ from simulator.collectives.algorithms import CollectiveError
 from simulator.cost.memory import capacity_bytes
 from simulator.engine.errors import OutOfMemoryError
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
+from simulator.lowering.models import rules_of
+from simulator.lowering.step.training_step import step_memory
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (
     alone,
@@ -54,15 +56,22 @@ def search(
     the best one, and the built-in planners' on every power of two of each kind, all other
     devices idle; deployed also layouts of its own; each with its updates as ``execution.update``
     asks, as gradients arrive unless ``execution`` says otherwise. The best also have buckets of
-    other sizes, unless ``execution`` says one. With strict memory only what fits counts, if
-    anything does. Where the ``execution`` leaves stages open, the best pipeline over kinds of
-    devices (``stages_over_kinds``) is in place of it where that is faster.
+    other sizes, unless ``execution`` says one. With strict memory the best of all is taken if it
+    fits; else only what fits counts, if anything does. Where the ``execution`` leaves stages open,
+    the best pipeline over kinds of devices (``stages_over_kinds``) is in place of it where that is
+    faster.
     """
     check_batch(batch)
     if execution is None:
         execution = DEPLOYED if array.group.leaf == "core" else PUBLISHED
     if execution.staging and execution.staging.is_open:
         return _with_stages(network, array, batch, objective, execution)
+    if execution.strict_memory:
+        free = replace(execution, strict_memory=False)
+        plan = search(network, array, batch, objective, execution=free)
+        rules = rules_of(network, plan, array, free, folded=True)
+        if all(one.fits for one in step_memory(rules)):
+            return plan
     trained = execution.model == "deployed" and not execution.inference
     judge = Judge(network, array, execution, arrival=trained and not execution.update_order)
     if execution.model == "deployed":  # before the others, of which a good one rules most out
@@ -87,19 +96,24 @@ def search(
 def _with_stages(
     network: Network, array: Array, batch: int, objective: Objective, execution: Execution
 ) -> Plan:
-    """The best pipeline, or the best plan without one where that fits and is faster."""
-    from simulator.search.kinds.over_kinds import simulated_s, stages_over_kinds
+    """The best pipeline, or the best plan without one: of those that fit the faster one."""
+    from simulator.search.kinds.over_kinds import check_kinds, simulated_s, stages_over_kinds
 
     check_open(execution.staging or Staging())
-    staged = stages_over_kinds(network, array, batch, objective, execution)
+    check_kinds(array, execution)
     whole = replace(execution, staging=None, strict_memory=True)
-    try:
-        plain = search(network, array, batch, objective, execution=whole)
-        plain_s = simulated_s(network, plain, array, execution)
-    except (PlanError, CollectiveError, OutOfMemoryError):
-        plain_s = math.inf
-    faster = plain_s < simulated_s(network, staged, array, execution)
-    return replace(plain if faster else staged, planner=NAME)
+    staged = partial(stages_over_kinds, network, array, batch, objective, execution)
+    plain = partial(search, network, array, batch, objective, execution=whole)
+    found, reasons = list[tuple[float, Plan]](), list[str]()
+    for made in (staged, plain):
+        try:
+            plan = made()
+            found.append((simulated_s(network, plan, array, execution), plan))
+        except (PlanError, CollectiveError, OutOfMemoryError) as error:
+            reasons.append(str(error))
+    if not found:
+        raise PlanError(reasons[0])
+    return replace(min(found, key=itemgetter(0))[1], planner=NAME)
 
 
 def check_open(staging: Staging) -> None:

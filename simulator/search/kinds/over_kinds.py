@@ -82,11 +82,7 @@ def candidates(
     ``recompute`` lists the recomputations to try (empty: that of ``execution``).
     Raises PlanError where two kinds have one name.
     """
-    group = array.group
-    if execution.model != "deployed":
-        raise PlanError("stages=auto is for the deployed model; add --execution deployed")
-    if len({device.name for device, _ in group.kinds}) < len(group.kinds):
-        raise PlanError(f"stages=auto: two kinds of {array.name!r} have one name; give it another")
+    check_kinds(array, execution)
     found, mixed, worth_s = list[Candidate](), list[Candidate](), inf
     degrees = _degrees(network, array)
     for how in recompute or (execution.recompute,):
@@ -112,6 +108,14 @@ def candidates(
     mixed.sort(key=lambda one: one.seconds)
     worth = [one for one in mixed if one.seconds <= NEAR * worth_s]
     return [*_likeliest(found, NEAR * worth_s), *worth[:MOST_MIXED]]
+
+
+def check_kinds(array: Array, execution: Execution) -> None:
+    """Raise PlanError where stages are not searched: in the published model, or kinds alike."""
+    if execution.model != "deployed":
+        raise PlanError("stages=auto is for the deployed model; add --execution deployed")
+    if len({device.name for device, _ in array.group.kinds}) < len(array.group.kinds):
+        raise PlanError(f"stages=auto: two kinds of {array.name!r} have one name; give it another")
 
 
 def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate]:

@@ -1,6 +1,6 @@
 """What frees memory is told with its cost: what frees most, and what costs least."""
 
-from experiments.explain.alternatives import Freed, best_of
+from experiments.explain.freeing import Freed, best_of
 
 GIB = 2.0**30
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from experiments.explain.alternatives import (
+from experiments.explain.freeing import (
     GENTLE,
     LITTLE,
     PRICED,

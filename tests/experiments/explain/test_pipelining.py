@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments.cli import main
-from experiments.explain.alternatives import pipeline_side, steps_beside
+from experiments.explain.other_pipelines import pipeline_side, steps_beside
 from experiments.studies.case import Case, step_of
 from experiments.studies.options import with_options
 from hardware import load_array
