@@ -82,10 +82,10 @@ def with_near_option(message: str) -> str:
 def as_typed(message: str, typed: Mapping[str, Any]) -> str:
     """An error about a key of the array's spec that a flag of its own has set."""
     for name in (one.name for one in OPTIONS.values() if one.kind == "spec"):
-        given = f"--set {name}={typed.get(name)}: "
-        for line in (f"{given}{name}: ", given):
-            message = message.replace(line, f"--{name} {typed.get(name)}: ")
-    return message
+        given, said = f"--set {name}={typed.get(name)}: ", f"--{name} {typed.get(name)}: "
+        key = rf"(?:(?:devices\.\d+\.)?{re.escape(name)}: )?"
+        message = said.join(re.split(re.escape(given) + key, message))
+    return "\n".join(dict.fromkeys(message.split("\n")))
 
 
 def _as_flag(message: str, typed: str) -> str | None:

@@ -25,6 +25,7 @@ from experiments.studies.fits.estimated import run_estimated, told
 from experiments.studies.options import MODEL_OPTIONS, OF_COMMAS, Axis, check_axes, parse_axes
 from experiments.studies.step_numbers import MEASURES, check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
+from experiments.terms import duration
 from hardware import format_quantity
 from planners import AXES
 
@@ -186,15 +187,19 @@ def records(table: pandas.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
+HEADINGS = {"iteration_s": "step time", "energy_j": "energy [J]", "traffic_bytes": "traffic [GB]"}
+
+
 def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     axes = [axis.title for axis in grid.axes]
-    always, executions = _executions(cases["execution"], axes)
+    always, executions = _executions(cases, axes)
     cases = cases.assign(execution=executions) if "execution" not in axes else cases
     cases = cases.assign(speedup=cases["speedup"].where(cases["baseline_fits"]))
-    common = [key for key in ("network", "array") if key not in axes and cases[key].nunique() == 1]
-    own = [key for key in ("network",) if key not in common]
+    same = [key for key in ("network", "array", "planner") if cases[key].nunique() == 1]
+    common = [key for key in same if key not in axes]
+    own = [key for key in ("network", "planner") if key not in common and key not in axes]
     apart = ["execution"] if "execution" not in axes and any(executions) else []
-    columns = [*own, "planner", *axes, *apart, "iteration_s", "speedup"]
+    columns = [*own, *axes, *apart, "iteration_s", "speedup"]
     if overflows(cases):
         cases = cases.assign(fits=["yes" if fits else "no" for fits in cases["overflow"].isna()])
         columns.append("fits")
@@ -207,28 +212,42 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     def shown(key: str, value: object) -> str:
         if key in written and value in written[key]:
             return written[key][value]
-        if isinstance(value, float):
-            return "-" if math.isnan(value) else f"{value:.6g}"
-        return str(value)
+        if not isinstance(value, float):
+            return str(value)
+        if math.isnan(value):
+            return "-"
+        if key == "iteration_s":
+            return duration(value)
+        return f"{value / 1e9 if key == 'traffic_bytes' else value:.4g}"
+
+    def title(key: str) -> str:
+        return units[key].key if key in units else HEADINGS.get(key, key)
 
     rows = [
-        {units[key].key if key in units else key: shown(key, value) for key, value in row}
+        {title(key): shown(key, value) for key, value in row}
         for row in (zip(columns, row, strict=True) for row in cases[columns].to_numpy().tolist())
     ]
     words = [*(str(cases[key].iloc[0]) for key in common), *always]
     return table(", ".join([*words, f"{len(cases)} case{'s' * (len(cases) > 1)}"]), rows)
 
 
-def _executions(texts: Iterable[str], axes: Sequence[str]) -> tuple[list[str], list[str]]:
+def _executions(cases: pandas.DataFrame, axes: Sequence[str]) -> tuple[list[str], list[str]]:
     """How all cases are executed, and what else each one is; without what is varied."""
     if "execution" in axes:
         return [], []
-    parts = [str(text).split(", ") for text in texts]
+    parts = [str(text).split(", ") for text in cases["execution"]]
     always = [part for part in parts[0] if all(part in own for own in parts)]
     varied = tuple(key.replace("_", "-") for key in axes)
+    named = [str(text).split(",") for text in cases["parallel"]] if "parallel" in axes else None
     others = [
-        [part for part in own if part not in always and not part.startswith(varied)]
-        for own in parts
+        [
+            part
+            for part in own
+            if part not in always
+            and not part.startswith(varied)
+            and not (named and {*part.split()} <= {*named[row]})
+        ]
+        for row, own in enumerate(parts)
     ]
     return always, [", ".join(own) for own in others]
 

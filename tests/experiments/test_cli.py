@@ -401,3 +401,8 @@ def test_version_and_module(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert stop.value.code == 0
     assert capsys.readouterr().out.startswith("accelarray 0.")
+
+
+def test_a_value_of_all_devices_is_refused_once(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refuse(capsys, "simulate", "lenet", "--planner", "owt", "--price", "abc")
+    assert said == "accelarray: error: --price abc: 'abc': must be a number from 0 to 1e+06\n"

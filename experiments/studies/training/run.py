@@ -15,6 +15,7 @@ from experiments.studies.case import Case
 from hardware import COMMAND_LINE, Array, SpecError
 from hardware.reader import read_text
 from hardware.watched import unread, watched
+from planners import Staging
 from simulator import PICOSECONDS, Execution, SimulationError, Timeline, overflow
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.cluster import Cluster, Setting
@@ -126,8 +127,10 @@ class Training:
             raise UsageError(f"--seed {self.seed}: 0 or more")
         if self.workers < 1:
             raise UsageError(f"--workers {self.workers}: at least one worker")
-        if self.execution.staging is not None:
-            raise UsageError("--stages and what belongs to it are for --method pipeline")
+        if (staging := self.execution.staging) is not None:
+            named = (f.name for f in fields(Staging) if getattr(staging, f.name) != f.default)
+            flag = next(named, "stages").replace("_", "-")
+            raise UsageError(f"--{flag}: only --method pipeline has stages; leave it out")
         if self.execution.inference:
             raise UsageError("--mode inference: what trains has a backward pass; see simulate")
         if self.execution.update:

@@ -108,14 +108,21 @@ def _whole_groups(replicas: Sequence[int], virtual: int, micro_batches: int) -> 
         return f"every place has as many replicas, not {', '.join(map(str, replicas))}"
     if micro_batches % (len(replicas) * replicas[0]):
         each = f" with {replicas[0]} replicas" if replicas[0] > 1 else ""
-        return f"{micro_batches} micro-batches are no multiple of {len(replicas)} places{each}"
+        least = len(replicas) * replicas[0]
+        return (
+            f"{micro_batches} micro-batches are no multiple of {len(replicas)} places{each}; take "
+            f"--micro-batches {least * -(-micro_batches // least)}"
+        )
     return None
 
 
 def _enough_for_two(replicas: Sequence[int], virtual: int, micro_batches: int) -> str | None:
     """The first micro-batch of batch t is computed when batch t - 2 is through everywhere."""
     if micro_batches < (least := sum(replicas)):
-        return f"two versions are enough from {least} micro-batches on, not with {micro_batches}"
+        return (
+            f"two versions are enough from {least} micro-batches on, not with {micro_batches}; "
+            f"take --micro-batches {least}"
+        )
     return no_virtual(replicas, virtual, micro_batches)
 
 

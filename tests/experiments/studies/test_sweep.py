@@ -478,7 +478,19 @@ def test_the_table_marks_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -
     on = ("--array", "h100-cluster", "--set", "nodes=1", "--parallel", "dp=8", "--batch", "16")
     vary = ("--vary", "devices.0.hbm.capacity=80 GB,8 MB")
     rows = [
-        line.split("│") for line in cli(capsys, *step, *on, *vary).splitlines() if "axes" in line
+        line.split("│") for line in cli(capsys, *step, *on, *vary).splitlines() if "│ 8" in line
     ]
     assert [row[-2].strip() for row in rows] == ["yes", "no"]
     assert "fits" not in cli(capsys, *step, *on, "--vary", "devices.0.hbm.capacity=80 GB,81 GB")
+
+
+def test_a_table_says_nothing_twice_and_fits_80_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is varied is no part of the execution too; what all share stands in the title."""
+    step = ("sweep", "--networks", "lenet", "--planners", "axes", "--array", "tpu-v3-8")
+    vary = ("--vary", "parallel=dp=8;dp=4,tp=2", "--vary", "batch=64,128")
+    title, _, heads, *_ = cli(capsys, *step, *vary, "--metrics", "time,traffic").splitlines()
+    assert title == "lenet, tpu-v3-8, axes, deployed, 4 cases"
+    names = [name.strip() for name in heads.strip("┃").split("┃")]
+    assert names == ["parallel", "batch", "step time", "speedup", "traffic [GB]"]
