@@ -214,7 +214,7 @@ class Writer:
         """From the begin of the pass that is written to the end of lines ``before``, when alone.
 
         An exchange takes time only where something waits for it: the host goes on meanwhile.
-        What another stage sends has come before the pass begins.
+        What another stage sends, and new weights, have come before the pass begins.
         """
         core_ps, ends, tasks = 0, dict[int, int](), program.tasks
         for line in range(self._begins[program], len(tasks)):
@@ -222,7 +222,7 @@ class Writer:
             ready_ps = max((ends.get(need, 0) for need in needs), default=0)
             if tasks[line].computes:
                 core_ps = ends[line] = max(core_ps, ready_ps) + operation.duration_ps
-            elif tasks[line].receives:
+            elif tasks[line].receives or operation.phase is Phase.UPDATE:
                 ends[line] = 0
             else:
                 took_s = alone_s(self.rules.wires, operation)

@@ -294,3 +294,23 @@ def test_without_overlap_a_host_goes_on_during_every_exchange() -> None:
     assert forward_ps(3 * free_ps - 30) == free_ps
     later_ps = forward_ps(3 * (free_ps + 1_000_000))
     assert later_ps == pytest.approx(free_ps + 1_000_000, abs=10)
+
+
+def test_new_weights_take_no_time_of_a_host() -> None:
+    """It cannot go past the first layer of experts before that has computed its routes."""
+
+    def computing_ps(zero: str) -> int:
+        host = "devices.0.roofline.host_layer=9 ms"
+        links = ["precision=bf16", "topology.levels.0.bandwidth=1 GB/s", host]
+        how = replace(DEPLOYED, update=zero, staging=Staging(parallel=Axes(dp=8)))
+        array = load_array("dgx-h100", links)
+        timeline = simulate(
+            NETWORK, plan_of(Case(NETWORK, "axes", array, 8, execution=how)), array, how
+        )
+        return sum(
+            one.duration_ps
+            for one in timeline.operations
+            if one.kind is Kind.COMPUTE and one.phase is Phase.FORWARD
+        )
+
+    assert computing_ps("sharded") == computing_ps("replicated")
