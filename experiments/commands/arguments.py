@@ -314,7 +314,7 @@ def parsed(
 ) -> argparse.Namespace:
     """A command's arguments, with those of ``--config`` and of ``--set``; raises UsageError.
 
-    What is typed as a flag wins over ``--set``, and both win over the file.
+    What is typed wins over the file; a flag and ``--set`` do not say the same twice.
     """
     if said := remedy(words[1:], parser._option_string_actions, parser.command):
         raise UsageError(said)
@@ -331,6 +331,8 @@ def parsed(
         for text in options:
             key, _, value = text.partition("=")
             flag = file.flag_of(key.strip())
+            if any(word.partition("=")[0] == f"--{flag}" for word in typed):
+                raise UsageError(f"--set {text}: --{flag} says it too; leave one of them out")
             chosen += ours.words_of(key.strip(), str(flag), value.strip())
         args = top.parse_args([words[0], *_kept([*file.words, *chosen], typed), *typed])
         args.set = [text for text in args.set if text not in options]

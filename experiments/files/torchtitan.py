@@ -34,7 +34,8 @@ def read(one: Fields) -> Job:
     name, flavor = one.take("model.name"), one.take("model.flavor")
     known = next((k for k, v in MODELS.items() if v == (name, flavor)), "")
     if not known:
-        one.notes.append(f"model {name}, flavor {flavor}: not known; name the network yourself")
+        said = f"model {name}, flavor {flavor}: not known" if name else "no model.name"
+        one.notes.append(f"{said}; name the network yourself")
     seq = one.count("training.seq_len", otherwise=2048)
     axes, options = _axes(one)
     dp, staged = axes.dp, axes.pp > 1

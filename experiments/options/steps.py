@@ -5,7 +5,7 @@ from __future__ import annotations
 from experiments.options.option import option, shown, switch
 
 MODEL = (
-    shown("batch N", "global batch size", unit="samples", kind="int", value=512),
+    shown("batch N", "global batch size", "512, or the plan's", unit="samples", kind="int"),
     shown(
         "model.attention fused|unfused|eager",
         "attention kernel: fused stores no scores; unfused is two products and a softmax; "

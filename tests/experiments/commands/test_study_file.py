@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main, parse
+from experiments.output import UsageError
 
 STUDY = """
 array = "tpu-v3-8"
@@ -190,8 +191,8 @@ def test_keys_are_those_of_list_options_and_of_the_array(study: Path) -> None:
     assert vars(args) == vars(typed)
     args = parse(["simulate", "--config", "s.toml", "--set", "batch=8", "lenet"])
     assert (args.batch, args.network) == (8, "lenet")
-    args = parse(["simulate", "--set", "batch=8", "lenet", "--batch", "16"])
-    assert (args.batch, args.set) == (16, [])
+    with pytest.raises(UsageError, match="--batch says it too"):
+        parse(["simulate", "--set", "batch=8", "lenet", "--batch", "16"])
 
 
 def test_what_is_typed_of_the_split_replaces_what_the_file_says(study: Path) -> None:
