@@ -63,7 +63,8 @@ def pipeline_side(
                 found.append(Alternative(what, None, str(error)))
         progress(what)
     layers = [plan.pipeline.layers(plan.nodes)[k] for k in slowest.stages]
-    said = (*_sentences(layers, timeline, uses, slowest), *other_sends(case.execution, timeline))
+    told = _sentences(layers, timeline, uses, slowest) if len(uses) > 1 else ()
+    said = (*told, *other_sends(case.execution, timeline))
     return PipelineSide(pipeline_fields(plan, timeline)["pipeline"], said, tuple(found))
 
 

@@ -113,7 +113,7 @@ def answers_table(result: Explanation) -> Table:
     """
     found = result.answers
     rows = [*band_rows(found["error_band"]), *throughput_rows(found)]
-    if result.pipeline is not None:
+    if result.pipeline is not None and len(result.pipeline.fields["stages"]) > 1:
         rows.append(("bubble", bubble_in_words(result.pipeline.fields)))
     rows += axis_rows(found)
     rows += memory_rows([fullest(found["memory"])]) if found["memory"] else ()

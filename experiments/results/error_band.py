@@ -242,18 +242,21 @@ NO_STACK = (
     "--stack NAME has measured ones (accelarray list stacks)."
 )
 
+UNMEASURED = "No error band: none of the measured steps that come with accelarray is on {}."
+
 
 def assumed(case: Case) -> list[str]:
-    """What a training step takes for granted, and nobody stated: the optimizer, no stack."""
+    """What a training step takes for granted: its optimizer, that it has no stack, or no band."""
     array, execution = case.array, case.execution
     if execution.model != "deployed" or execution.inference:
         return []
     stated = {setting.key for setting in array.settings}
     stated |= {change.partition("=")[0] for change in array.changes}
     chips = {_chip(device) for device, _ in array.group.kinds}
-    measured = chips <= {*shipped()[0].features["chip"]}
+    unmeasured = sorted(chips - {*shipped()[0].features["chip"]})
     one_moment = len(array.group.arithmetic.moment_bytes) == 1
+    no_stack = [NO_STACK] if array.stack is None and "stack" not in stated else []
     return [
-        *([NO_STACK] if array.stack is None and "stack" not in stated and measured else []),
+        *([UNMEASURED.format(" or ".join(unmeasured))] if unmeasured else no_stack),
         *([SGD] if one_moment and case.network.sizes and "optimizer" not in stated else []),
     ]

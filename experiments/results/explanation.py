@@ -86,7 +86,8 @@ class ExplanationResult(Result):
         about: list[str] = []
         if of.pipeline is not None:
             about = list(of.pipeline.sentences)
-            found = [pipeline_table(of.pipeline.fields), *found]
+            several = len(of.pipeline.fields["stages"]) > 1
+            found = [*([pipeline_table(of.pipeline.fields)] if several else []), *found]
             found += [tables.alternatives_table(of)] if of.pipeline.alternatives else []
         if of.settings:
             found.append(_settings(of))

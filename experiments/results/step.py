@@ -140,7 +140,7 @@ class StepResult(Result):
         said = [numbers.sentence(result), inexact(self.plan).rstrip()]
         shown = [_table(result), _operations(result)]
         if found := result.get("pipeline"):
-            shown.append(pipeline_table(found))
+            shown += [pipeline_table(found)] if len(found["stages"]) > 1 else []
             said += in_words(found) + other_sends(self.case.execution, self.timeline)
         said += self._of_stages
         told = numbers.conventions(inference=self.case.execution.inference)

@@ -62,7 +62,8 @@ def stage_memory(
 ) -> tuple[DeviceMemory, ...]:
     """One entry for each place and device; ``names`` and ``capacities`` are the workers'.
 
-    Bytes are those of the fullest core. The share ``reserve`` of capacities is not theirs.
+    A place without a name is called as its device. Bytes are those of the fullest core. The share
+    ``reserve`` of capacities is not theirs.
     """
     found: dict[tuple[str, str], list[Use]] = {}
     for worker, capacity, name in zip(workers, capacities, names, strict=True):
@@ -70,7 +71,8 @@ def stage_memory(
             use = worker, capacity, peak(worker, worker.rank_program)
             found.setdefault((worker.device.name, name), []).append(use)
     return tuple(
-        _of_stage(f"{name} ({device})", uses, reserve) for (device, name), uses in found.items()
+        _of_stage(f"{name} ({device})" if name else device, uses, reserve)
+        for (device, name), uses in found.items()
     )
 
 

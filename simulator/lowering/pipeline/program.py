@@ -237,11 +237,11 @@ class _Writing:
         capacities = [
             worker.device.hbm_capacity_bytes / worker.device.cores_per_chip for worker in workers
         ]
-        names = []
+        names, several = [], len(self._pipeline.stages) > 1
         for worker in workers:
             rank = worker.rank_program.rank if worker.rank_program else 0
             stages = range(rank, len(self._pipeline.stages), len(self._pipeline.places))
-            names.append(f"stage {' and '.join(map(str, stages))}")
+            names.append(f"stage {' and '.join(map(str, stages))}" if several else "")
         found = stage_memory(workers, capacities, names, self._execution.memory_reserve)
         fault = overflow(self._plan.network, self._plan.planner, self._array.name, found)
         if fault and self._execution.strict_memory:
