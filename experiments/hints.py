@@ -57,6 +57,8 @@ FLAGS = {
     "--bytes {}": "size",
 }
 """What to write, where {} stands for the value, and other flags that mean it."""
+OF_DEVICES = ("arithmetic", "chip", "energy", "hbm", "links", "power", "roofline", "units")
+"""Tables of a device's spec, not of an array's."""
 _AXIS = {name: axis for axis, names in AXES.items() for name in names.split()}
 _SAID = {name: said for said, names in FLAGS.items() for name in names.split()}
 
@@ -67,6 +69,8 @@ def with_near_option(message: str) -> str:
     if found is None:
         return message
     typed = found[1].replace("-", "_")
+    if typed.partition(".")[0] in OF_DEVICES:
+        return f"{message.partition(': ')[0]}: it is a key of a device: write devices.0.{found[1]}"
     if found[2] == "unknown key" and (line := _as_flag(message, typed)):
         return line
     near = get_close_matches(typed, [*OPTIONS, *ALIASES], n=1, cutoff=0.75)
@@ -130,6 +134,9 @@ def remedy(words: Sequence[str], own: Collection[str], command: str = "simulate"
         elif axis:
             axes.append(f"{axis}={value or 'N'}")
             found.append(f"{flag} {value}".strip())
+        elif name == "layers" and value and not value.isdigit():
+            found.append(f"{flag} {value}")
+            said.append(f"the file in place of NETWORK: accelarray {command} {value}")
         elif name in _SAID:
             said.append(_SAID[name].format(value or "N", command=command))
             found.append(f"{flag} {value}".strip() if "{}" in _SAID[name] else flag)

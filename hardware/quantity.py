@@ -53,6 +53,8 @@ def parse_quantity(text: object, unit: str, most: float | None = None, example: 
     if not isinstance(text, str):
         raise ValueError(f"a quantity needs a unit; {example}")
     match = _SHAPE.fullmatch(text.strip())
+    if not match and not text.isascii():
+        raise ValueError(f"letters and signs beyond ASCII (micro is u); {example}")
     if not match:
         raise ValueError(f"not a positive number with a unit; {example}")
     name, value = split_quantity(text) or ("", 0.0)

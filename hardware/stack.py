@@ -90,12 +90,17 @@ def of_precision(chosen: Entry, device: str, settings: Settings) -> Settings:
     name = str(chosen.value)
     has = [key.removeprefix(_PEAKS) for key in settings if key.startswith(_PEAKS)]
     formats = {"compute": name} | ({"attention": "bf16"} if name in NARROW else {})
-    for format_ in formats.values():
-        if format_ not in (has or ["bf16"]):
-            known = ", ".join(has) or f'bf16 alone; {_PEAKS}{format_} = "…" gives it that'
-            raise SpecError(
-                f"{chosen.origin}: precision: {device} has no {format_}; it has {known}"
-            )
+    lacking = [one for one in formats.values() if one not in (has or ["bf16"])]
+    if lacking:
+        own = not has or lacking == ["bf16"]
+        needed = [
+            f'{_PEAKS}{one} = "…"' for one in dict.fromkeys(formats.values()) if one not in has
+        ]
+        gives = f"; {' with '.join(needed)} gives it that" if own else ""
+        known = ", ".join(has) or "bf16 alone"
+        raise SpecError(
+            f"{chosen.origin}: precision: {device} has no {lacking[0]}; it has {known}{gives}"
+        )
     if not has:
         formats = {}
     size = f"{PRECISIONS[name]} B"

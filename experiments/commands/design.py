@@ -15,7 +15,7 @@ from experiments.results.result import check_outputs, show
 def configure_design(parser: Parser) -> None:
     """Add its arguments."""
     parser.add_argument("networks", metavar="NETWORK", nargs="+", help="one design for all of them")
-    parser.add(changed("batch", value=64), *MODEL, "model.mode")
+    parser.add(changed("batch", value=64, default=""), *MODEL, "model.mode")
     parser.add(changed("array", value="wham-1", default="wham-1"), "set", "design.planner")
     parser.add(*(key for key in OPTIONS if key.startswith("design.")))
     parser.add("store", "max_memory", "plot")

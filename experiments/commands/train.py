@@ -15,7 +15,8 @@ from experiments.results.result import check_outputs, show
 def configure_train(parser: Parser) -> None:
     """Add its arguments."""
     parser.add_network()
-    parser.add(changed("batch", value=32, about="batch size of a worker"), *MODEL, *ARRAY)
+    batch = changed("batch", value=32, default="", about="batch size of a worker")
+    parser.add(batch, *MODEL, *ARRAY)
     parser.add(*(key for key in OPTIONS if key.startswith("train.")))
     kept = changed("store", shown=False)
     parser.add(changed("vary", required=False), *EXECUTION, kept, "plot", hide=("memory_reserve",))

@@ -155,6 +155,7 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
     figure, every = panels(*size, deep * rows, across)
     for panel in every:
         panel.set_visible(False)
+    marks: list[Any] = []
     for place, network in enumerate(networks):
         first = deep * across * (place // across) + place % across
         own = drawn[drawn["network"] == network]
@@ -168,12 +169,14 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
         upper.set_xlim(lower.get_xlim())
         for cross in crossed:
             if cross.network == network and "speedup" in shown:
-                upper.plot(cross.value, cross.speedup, "kx", ms=7)
+                marks += upper.plot(cross.value, cross.speedup, "kx", ms=7, ls="")
         name = wrapped(plain(shortened(network, LONGEST_NAME)), size[0] / across - MARGINS, 9)
         upper.set_title(name, fontsize=9)
         lower.set_xlabel(plain(axis.title), fontsize=8)
     _name(figure, grid, table)
     handles, labels = every[0].get_legend_handles_labels()
+    if marks:
+        handles, labels = [*handles, marks[0]], [*labels, "two planners change places"]
     count = columns(labels, figure.get_figwidth() - MARGINS, LEGEND_SIZE)
     style: dict[str, Any] = {
         "loc": "outside lower center",
@@ -415,14 +418,16 @@ def plot_training(found: Sequence[Trained]) -> Figure:
     title = f"{asked.network.name}, {asked.workers} workers on {asked.array.name}, {slowdown}"
     figure.suptitle(wrapped(plain(title), width, TITLE_SIZE), fontsize=TITLE_SIZE)
     for number, one in enumerate(found):
-        colour = SERIES[number % len(SERIES)]
+        style: dict[str, Any] = {"color": SERIES[number % len(SERIES)]}
+        if number >= len(SERIES):  # the colours begin anew
+            style |= {"marker": "o", "ms": 3, "markevery": 0.1}
         label = plain(shortened(one.asked.method, 40))
         slow = slow_workers(one)
         whose = f"worker{'s' * (len(slow) > 1)} {', '.join(map(str, slow))}"
         named = f"{label}, dashed: {whose}" if slow else label
-        _progress(axes[0], one, colour, named, slow)
+        _progress(axes[0], one, style, named, slow)
         if learns:
-            axes[1].plot(*zip(*one.curve, strict=True), color=colour, lw=1.0, label=label)
+            axes[1].plot(*zip(*one.curve, strict=True), lw=1.0, label=label, **style)
     names = ("iterations done, each worker", f"loss of the mean model, {asked.learn}")
     for panel, name in zip(axes, names, strict=False):
         name_axes(panel, "simulated time [s]", name)
@@ -435,7 +440,9 @@ def plot_training(found: Sequence[Trained]) -> Figure:
     return figure
 
 
-def _progress(axes: Axes, one: Trained, colour: str, name: str, slow: Sequence[int]) -> None:
+def _progress(
+    axes: Axes, one: Trained, style: dict[str, Any], name: str, slow: Sequence[int]
+) -> None:
     many = len(one.run.ends)
     few = min(many, MOST_LINES - len(slow) * (many > MOST_LINES))
     workers = np.unique([*np.linspace(0, many - 1, few).astype(int).tolist(), *slow])
@@ -445,7 +452,7 @@ def _progress(axes: Axes, one: Trained, colour: str, name: str, slow: Sequence[i
         some = np.unique(np.linspace(0, len(times) - 1, MOST_POINTS).astype(int))
         label = name if w == first else None
         dashes = "--" if w in slow else "-"
-        axes.plot(times[some], some, dashes, color=colour, lw=0.8, alpha=0.8, label=label)
+        axes.plot(times[some], some, dashes, lw=0.8, alpha=0.8, label=label, **style)
 
 
 def slow_workers(one: Trained) -> list[int]:

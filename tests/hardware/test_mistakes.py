@@ -279,7 +279,7 @@ def test_files_that_are_no_arrays(tmp_path: Path, raw: bytes | None, says: str) 
     ("device", "says"),
     [
         ("h200", "; arrays of it: h200-cluster; or write one, with [[devices]]"),
-        ("mi300x", '"array"; write one, with [[devices]] device = "mi300x" and a count'),
+        ("mi250x", '"array"; write one, with [[devices]] device = "mi250x" and a count'),
     ],
 )
 def test_a_device_in_place_of_an_array(device: str, says: str) -> None:

@@ -1,6 +1,6 @@
 """Reader for the layer files of the AccPar authors' released program.
 
-Plain text, one ``key value`` a line: ``num_layers N``, then for each layer
+Plain text, one ``key value`` a line (``#`` begins a remark): ``num_layers N``, then for each layer
 ``NAME CONV`` with its eight keys in order, or ``NAME FC`` with two. Shapes
 are taken as written, even where consecutive layers do not fit: that is how
 the program's ResNets are defined. A note of the network says so.
@@ -54,7 +54,11 @@ class _Parser:
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         lines = enumerate(text.splitlines(), 1)
-        self._lines = [(number, words) for number, line in lines if (words := line.split())]
+        self._lines = [
+            (number, words)
+            for number, line in lines
+            if (words := line.split()) and not words[0].startswith("#")
+        ]
         self._lines.reverse()
         self._number = 0
         self._made: dict[str, Layer] = {}
