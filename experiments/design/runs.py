@@ -9,11 +9,13 @@ from math import fsum, inf
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from experiments.design.judge import Aim, Limits, worth
 from experiments.design.space import Design, Space
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from hardware import Array, Device, Units
+from hardware import Array, Device, SpecError, Units, wires_of
 from planners import Place, Plan
 from simulator import simulate
 from simulator.lowering.units.cores import Site
@@ -101,6 +103,26 @@ def places_of(plans: Sequence[Plan], array: Array) -> tuple[Place, ...]:
     return places if whole else ()
 
 
+def check_wires(array: Array) -> None:
+    """Raise UsageError where places of unlike designs would have other wires than alike ones.
+
+    Most topologies join each kind of device by itself.
+    """
+    (device, count), *_ = array.group.kinds
+    halves = (device, count - count // 2), (replace(device, name=f"{device.name}'"), count // 2)
+    try:
+        wires = wires_of(replace(array, group=replace(array.group, kinds=halves))).bandwidth
+    except SpecError:
+        wires = np.zeros(0)
+    if not np.array_equal(wires, wires_of(array).bandwidth):
+        topology = array.topology
+        raise UsageError(
+            f"{array.name}: a {topology.kind} of {topology.joins} joins unlike devices otherwise "
+            "than alike ones, so that a design for each stage has other wires than one for all; "
+            "leave out --stages, or take a switch of boards (--array wham-1)"
+        )
+
+
 @dataclass
 class Runs:
     """Runs of choices, each once; ``ranks`` are the places that have designs of their own."""
@@ -116,6 +138,8 @@ class Runs:
 
     def __post_init__(self) -> None:
         self.ranks = places_of(self.plans, self.cases[0].array)
+        if self.ranks:
+            check_wires(self.cases[0].array)
         self._known: dict[Choice, Ran] = {}
         self._before = [self._estimate_s(some, [self.units]) for some in self.sites]
         pairs = zip(self.sites, self._before, strict=True)

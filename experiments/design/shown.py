@@ -7,10 +7,11 @@ from typing import Any
 
 from rich.table import Table
 
-from experiments.design.runs import fields_of
+from experiments.design.runs import fields_of, units_of
 from experiments.design.space import Design
 from experiments.design.study import Asked, Found
 from experiments.output import table
+from hardware import format_quantity
 
 MOST_ROWS = 10
 NEAR = 1.001
@@ -31,6 +32,8 @@ def to_dict(asked: Asked, found: Found, baselines: list[dict[str, Any]]) -> dict
         "objective": asked.aim,
         "space": asked.space.name,
         "designs": len(asked.space),
+        "clock_hz": asked.space.clock_hz,
+        "base_clock_hz": units_of(case.array).clock_hz,
         "area_mm2": asked.limits.area_mm2,
         "power_w": asked.limits.power_w,
         "search": asked.search,
@@ -94,6 +97,13 @@ def _others(data: dict[str, Any]) -> list[str]:
     ]
 
 
+def _clocks(data: dict[str, Any]) -> list[str]:
+    """Where a design's clock is not the base's, both."""
+    own, base = (format_quantity(data[key], "Hz") for key in ("clock_hz", "base_clock_hz"))
+    said = f"The base has a clock of {base}, every design of space {data['space']} one of {own}."
+    return [said] if own != base else []
+
+
 def tables(data: dict[str, Any]) -> list[Table | str]:
     """The base and the candidates, then how they were found, as people read it."""
     shown = [
@@ -114,6 +124,7 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
         f"{data['power_w']:.0f} W a chip.",
         "A design is matrix units x depth x width, vector units x lanes, buffer; values are "
         "runs on the engine.",
+        *_clocks(data),
         *_others(data),
     ]
     if any(len(ran["designs"]) > 1 for ran in data["candidates"]):

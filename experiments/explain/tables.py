@@ -77,7 +77,8 @@ def links_table(result: Explanation) -> Table:
     table = table_of("Kinds of links", columns, ("kind",))
     for kind in result.link_kinds:
         counts = f"{kind.count:,}", f"{kind.used:,}", f"{kind.bytes / 1e9:.4g}"
-        table.add_row(kind.kind, *counts, f"{kind.utilisation:.1%}", f"{kind.busiest:.1%}")
+        name = "HBM, for exchanges" if kind.kind == "HBM" else kind.kind
+        table.add_row(name, *counts, f"{kind.utilisation:.1%}", f"{kind.busiest:.1%}")
     if not result.link_kinds:
         table.add_row("none carries anything")
     return table

@@ -69,7 +69,7 @@ COMMANDS = (
     ),
     shown(
         "timeline.devices D1,D2",
-        "draw only these boards or cores, as the picture names them: board0,core3 or 0-7",
+        "draw only these boards or cores, as the picture names them: board0 or 0-7",
         "one of each identical group",
     ),
     shown(

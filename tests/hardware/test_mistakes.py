@@ -74,6 +74,12 @@ FP8 = "chip.peak_by_format.fp8"
         ("a100-cluster", "precision=fp8", "a100-80 has no fp8; it has bf16, fp16, tf32, fp32"),
         ("tpu-v5e-slice", "precision=fp16", "precision: tpu-v5e has no fp16; it has bf16, int8"),
         ("tpu-v3-pod", "precision=fp32", "tpu-v3 has no fp32; it has bf16 alone; chip.peak_by"),
+        (
+            "tpu-v3-pod",
+            "precision=fp8",
+            'it has bf16 alone; chip.peak_by_format.fp8 = "…" with chip.peak_by_format.bf16 = "…" '
+            "gives it that",
+        ),
         ("h100-cluster", "precision=fp9", "precision: 'fp9': must be one of 'bf16', 'fp16'"),
         ("h100-cluster", "precision=fp4", "precision: h100-sxm has no fp4; it has"),
         ("h100-cluster", "optimizer=adamw", "must be one of 'adam', 'sgd', 'adafactor'"),

@@ -39,7 +39,10 @@ def check(schedule: Schedule, pipeline: Pipeline, *, inference: bool = False) ->
     if wrong is None and not schedule.flushes and any(one.turns for one in pipeline.places):
         wrong = "replicas that take unlike numbers of micro-batches do so between two flushes"
     if wrong is None and not schedule.flushes and pipeline.tied and not inference:
-        wrong = "weights that several stages use would have other versions in each"
+        wrong = (
+            "weights that several stages use would have other versions in each; take 1f1b, or a "
+            "network that shares none (gpt2:tied=no)"
+        )
     if wrong is None and schedule.flushes and pipeline.vertical_sync:
         wrong = "with a flush there is one version of the weights: leave vertical_sync out"
     if wrong:

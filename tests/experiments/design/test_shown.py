@@ -41,6 +41,9 @@ def data(*candidates: dict[str, Any]) -> dict[str, Any]:
         "search": "wham",
         "evaluations": 10,
         "designs": 100,
+        "space": "small",
+        "clock_hz": 7e8,
+        "base_clock_hz": 7e8,
         "search_s": 0.1,
         "area_mm2": 72.0,
         "power_w": 171.0,
@@ -87,6 +90,12 @@ def test_more_designs_with_the_best_estimate_than_ran_are_told() -> None:
     told = " ".join(text_of(few).split())
     assert f"{near:,} designs that were evaluated have the best estimate" in told
     assert "have the best estimate" not in text_of(data(ran(4)))
+
+
+def test_unlike_clocks_of_base_and_designs_are_told() -> None:
+    assert "clock" not in text_of(data(ran(4)))
+    told = " ".join(text_of(data(ran(4)) | {"base_clock_hz": 1e9}).split())
+    assert "The base has a clock of 1 GHz, every design of space small one of 700 MHz." in told
 
 
 def test_as_many_lines_as_fit() -> None:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from experiments.cli import main
 from experiments.design.choice import MOST_TOGETHER, Sized, balanced, choose, fastest
 from experiments.design.judge import Limits
-from experiments.design.runs import Choice, Ran, Runs, places_of, with_units
+from experiments.design.runs import Choice, Ran, Runs, check_wires, places_of, with_units
 from experiments.design.space import Design, load_space
 from experiments.design.study import Asked, study
+from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of
 from hardware import Array, load_array
 from planners import Place, Staging
@@ -229,3 +230,17 @@ def test_a_device_of_several_matrix_units_is_replaced_as_a_whole(
     assert units is not None
     assert len(units.matrix) == 1
     assert found["base"]["designs"] == []
+
+
+@pytest.mark.parametrize("joins", ["boards", "chips"])
+@pytest.mark.parametrize("kind", ["ring", "switch"])
+def test_designs_of_places_keep_the_wires_or_are_refused(kind: str, joins: str) -> None:
+    """Chips of two kinds are two rings, so that only the wires would make a step faster."""
+    changes = [f"topology.kind={kind}", f"topology.joins={joins}"]
+    links = [f"devices.0.links.{key}" for key in ("per_chip=2", "bandwidth=50 GB/s")]
+    array = load_array("wham-1", ["devices.0.count=16", *changes, *links])
+    if joins == "boards":
+        check_wires(array)
+        return
+    with pytest.raises(UsageError, match="other wires than one for all"):
+        check_wires(array)

@@ -127,3 +127,8 @@ def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
         except NetworkError:
             refused += 1
     assert 50 < refused < 300
+
+
+def test_remarks_are_no_lines_of_the_network(tmp_path: Path) -> None:
+    remarked = read_layer_file(write(tmp_path, "# net.txt\nnum_layers 1\n # one layer\n" + FC))
+    assert remarked.layers == read_layer_file(write(tmp_path, "num_layers 1\n" + FC)).layers
