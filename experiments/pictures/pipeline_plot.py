@@ -55,7 +55,7 @@ def rows_of(plan: Plan, timeline: Timeline) -> list[Row]:
         which = f" ({mine.replica + 1} of {many})" if many > 1 else ""
         on = f", {worker.device.name}" if several else ""
         label = f"{', '.join(map(str, stages))}{which}{on}: {what}"
-        found[mine.rank, mine.replica] = Row(label, list(passes(timeline, number)))
+        found[mine.rank, mine.replica] = Row(label, list(passes(timeline, number, whole=False)))
     return [found[key] for key in sorted(found)][:MOST_ROWS]
 
 

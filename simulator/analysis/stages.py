@@ -68,8 +68,11 @@ class StageUse:
         return max(self.run_ps - self.busy, 0)
 
 
-def passes(timeline: Timeline, worker: int) -> Iterator[PassSpan]:
-    """A worker's passes in their order; what it computes nothing in has none."""
+def passes(timeline: Timeline, worker: int, *, whole: bool = True) -> Iterator[PassSpan]:
+    """A worker's passes in their order; what it computes nothing in has none.
+
+    An update that waits for weights of other stages in between is ``whole``, or in pieces.
+    """
     mine = timeline.program.workers[worker]
     if mine.rank_program is None:
         return
@@ -77,15 +80,27 @@ def passes(timeline: Timeline, worker: int) -> Iterator[PassSpan]:
     for instruction in mine.rank_program.instructions:
         operations = _computations(mine.rank_program, instruction, mine.template)
         found = [rows.next(operation, instruction.micro_batch) for operation in operations]
-        if found:
+        spans = sorted((columns.start[row], columns.end[row]) for row in found)
+        for start_ps, end_ps in _joined(spans, gaps=whole or Part.UPDATE not in instruction.parts):
             yield PassSpan(
                 instruction.parts,
                 instruction.stage,
                 instruction.micro_batch,
                 mine.rank_program.versions[instruction.micro_batch],
-                min(map(columns.start.__getitem__, found)),
-                max(map(columns.end.__getitem__, found)),
+                start_ps,
+                end_ps,
             )
+
+
+def _joined(spans: Sequence[tuple[int, int]], *, gaps: bool) -> list[tuple[int, int]]:
+    """Ascending spans as one from the first to the last, or, without ``gaps``, as few as touch."""
+    found: list[tuple[int, int]] = []
+    for start, end in spans:
+        if found and (gaps or start <= found[-1][1]):
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
 
 
 def _computations(

@@ -1,6 +1,7 @@
 """What stages did, counted by hand on equal stages."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -8,11 +9,11 @@ from experiments.studies.case import Case, step_of
 from experiments.studies.difference import core_ps_by_phase
 from experiments.studies.options import with_options
 from hardware import load_array
-from planners import Plan
+from planners import Axes, Plan, Staging
 from planners.order import Kind, Phase
-from simulator import PUBLISHED, Timeline, shares
+from simulator import DEPLOYED, PUBLISHED, Timeline, shares
 from simulator.analysis.stages import bubble, passes, stage_uses
-from workloads import Builder, Network
+from workloads import Builder, Network, load_network
 
 STAGES, MANY = 4, 8
 
@@ -109,3 +110,22 @@ def test_shares_where_no_rhythm_is_seen_are_of_the_run() -> None:
     assert sum(found) == pytest.approx(1)
     assert timeline.long_run_ps == timeline.makespan_ps
     assert bubble(stage_uses(timeline)) > 0
+
+
+def test_an_update_in_pieces_is_what_its_core_computes() -> None:
+    """The last stage waits for the embedding's gradients, which are the head's."""
+    network = load_network("gpt2:layers=2:seq=64")
+    array = load_array("dgx-h100", ["topology.levels.0.bandwidth=1 GB/s"])
+    how = replace(DEPLOYED, staging=Staging(parallel=Axes(pp=2, dp=4), micro_batch=1))
+    _, timeline = step_of(Case(network, "axes", array, 8, execution=how))
+    last = len(timeline.program.workers) - 1
+    (core,) = timeline.all_resources.workers[last].cores
+    name = timeline.resources[core].name
+    updates = [one for one in timeline if one.resource == name and one.phase == Phase.UPDATE]
+    computed_ps = sum(one.end_ps - one.start_ps for one in updates if one.kind == Kind.COMPUTE)
+
+    def update_ps(*, whole: bool) -> int:
+        found = passes(timeline, last, whole=whole)
+        return sum(one.end_ps - one.start_ps for one in found if one.letter == "U")
+
+    assert update_ps(whole=False) == computed_ps < 0.5 * update_ps(whole=True)
