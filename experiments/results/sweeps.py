@@ -155,7 +155,7 @@ def _values(key: str, values: str | Iterable[object]) -> str:
     if key in OF_COMMAS:
         return ";".join([*texts, ""])
     for text in texts:
-        if "," in text:
+        if "," in text and text[:1] != "[":
             raise UsageError(f"vary {key!r}: {text!r} has a comma, which parts values; rename it")
     return ",".join(texts)
 
@@ -163,6 +163,8 @@ def _values(key: str, values: str | Iterable[object]) -> str:
 def _text(key: str, value: object) -> str:
     if key in MODEL_OPTIONS:
         return option_text(key, value)
+    if isinstance(value, list):
+        return f"[{','.join(_text(key, item) for item in value)}]"
     if not isinstance(value, str | Number | os.PathLike):
         raise UsageError(
             f"vary {key!r}: expected numbers, names or quantities with a unit, found a "

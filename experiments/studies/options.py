@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -247,7 +248,8 @@ def parse_vary(text: str) -> Axis:
     """``batch=64,128``, ``network.bandwidth=1 Gbit/s:1 Tbit/s:log:16``; raises UsageError.
 
     A bucket's values may be numbers of bytes: ``bucket=0,1e6,25 MiB``. Semicolons part values
-    that have commas themselves: ``parallel=dp=4,tp=2;dp=8``.
+    that have commas themselves: ``parallel=dp=4,tp=2;dp=8``. Commas inside brackets part none:
+    ``topology.shape=[4,4],[2,8]``.
     """
     key, equals, values = text.partition("=")
     key = option_name(key.strip())
@@ -258,8 +260,9 @@ def parse_vary(text: str) -> Axis:
     if len(parts) == 4 and parts[2].strip() in ("log", "lin"):
         first, last, scale, count = (part.strip() for part in parts)
         return _range(key, text, unit(first), unit(last), scale, count)
-    parted = ";" if key in OF_COMMAS and ";" in values else ","
-    items = list(dict.fromkeys(unit(item.strip()) for item in values.rstrip("; ").split(parted)))
+    parted = r";" if key in OF_COMMAS and ";" in values else r",(?![^\[]*\])"
+    found = re.split(parted, values.rstrip("; "))
+    items = list(dict.fromkeys(unit(item.strip()) for item in found))
     if not all(items):
         raise UsageError(f"--vary {text!r}: an empty value")
     return _axis(key, items)

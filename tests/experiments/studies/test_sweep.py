@@ -12,6 +12,7 @@ from typing import Any
 import pandas
 import pytest
 
+import accelarray
 from experiments.cli import main
 from experiments.output import UsageError
 from experiments.results.sweeps import axes_of
@@ -494,3 +495,16 @@ def test_a_table_says_nothing_twice_and_fits_80_columns(
     assert title == "lenet, tpu-v3-8, axes, deployed, 4 cases"
     names = [name.strip() for name in heads.strip("┃").split("┃")]
     assert names == ["parallel", "batch", "step time", "speedup", "traffic [GB]"]
+
+
+def test_values_that_are_lists_are_parted_outside_their_brackets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    step = ("sweep", "--networks", "lenet", "--planners", "owt", "--array", "tpu-v3-pod")
+    count = ("--set", "devices.0.count=4", "--format", "json")
+    shown = json.loads(cli(capsys, *step, *count, "--vary", "topology.shape=[4,4],[2,8]"))
+    assert [row["topology.shape"] for row in shown] == ["[4,4]", "[2,8]"]
+    spec: dict[str, Any] = {"set": {"devices.0.count": 4}, "jobs": 1}
+    asked = {"topology.shape": [[4, 4], [2, 8]]}
+    found = accelarray.sweep(asked, "lenet", "owt", "tpu-v3-pod", **spec)
+    assert list(found.to_frame()["iteration_s"]) == [row["iteration_s"] for row in shown]
