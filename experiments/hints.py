@@ -69,8 +69,11 @@ def with_near_option(message: str) -> str:
     if found is None:
         return message
     typed = found[1].replace("-", "_")
-    if typed.partition(".")[0] in OF_DEVICES:
-        return f"{message.partition(': ')[0]}: it is a key of a device: write devices.0.{found[1]}"
+    first, *further = message.split("\n")
+    table, dot, _ = typed.partition(".")
+    if dot and table in OF_DEVICES and re.search(rf": {table}: unknown key; .*\bdevices\b", first):
+        first = f"{first.partition(': ')[0]}: it is a key of a device: write devices.0.{found[1]}"
+        return "\n".join([first, *further])
     if found[2] == "unknown key" and (line := _as_flag(message, typed)):
         return line
     near = get_close_matches(typed, [*OPTIONS, *ALIASES], n=1, cutoff=0.75)

@@ -324,6 +324,7 @@ def parsed(
     args, further = top.parse_known_args([words[0], *_kept(file.words, typed), *typed])
     if further:
         raise UsageError(unknown_flag(parser, further[0], commands_with))
+    _check_once(typed, file)
     options = [text for text in getattr(args, "set", None) or () if _is_option(text, file)]
     if options:
         ours = Config("", parser)
@@ -331,8 +332,6 @@ def parsed(
         for text in options:
             key, _, value = text.partition("=")
             flag = file.flag_of(key.strip())
-            if any(word.partition("=")[0] == f"--{flag}" for word in typed):
-                raise UsageError(f"--set {text}: --{flag} says it too; leave one of them out")
             chosen += ours.words_of(key.strip(), str(flag), value.strip())
         args = top.parse_args([words[0], *_kept([*file.words, *chosen], typed), *typed])
         args.set = [text for text in args.set if text not in options]
@@ -343,6 +342,18 @@ def parsed(
             "(accelarray list networks)"
         )
     return args
+
+
+def _check_once(typed: Sequence[str], file: Config) -> None:
+    """Raise UsageError where a flag and ``--set`` say the same, both typed."""
+    pairs = zip(typed, [*typed[1:], ""], strict=True)
+    sets = [after if word == "--set" else word[6:] for word, after in pairs if word[:5] == "--set"]
+    flags = {word.partition("=")[0] for word in typed if word[:2] == "--"}
+    for text in sets:
+        flag = file.flag_of(_key(text))
+        many = flag is not None and isinstance(file.flags[flag], _MANY)
+        if f"--{flag}" in flags and not many:
+            raise UsageError(f"--set {text}: --{flag} says it too; leave one of them out")
 
 
 def _is_option(text: str, file: Config) -> bool:

@@ -42,9 +42,12 @@ FITTED = ("recompute", "pipeline.schedule")
 """Flags that fit does not show, and takes."""
 
 
+NO_PLAN = changed("batch", default="512")
+
+
 def configure_speedup(parser: Parser) -> None:
     """Add its arguments."""
-    parser.add(*MODEL, "batch", "networks", *ARRAY, "planners", *AXES, hide=HIDDEN)
+    parser.add(*MODEL, NO_PLAN, "networks", *ARRAY, "planners", *AXES, hide=HIDDEN)
     further = ("planner.communication", *EXECUTION, "metrics", "execution.unfolded", *RUNNER)
     parser.add(*further, hide=HIDDEN)
     parser.add_output()
@@ -80,7 +83,9 @@ ENDINGS = (".csv", ".json", ".parquet")
 
 def configure_sweep(parser: Parser) -> None:
     """Add its arguments."""
-    parser.add("vary", "networks", "planners", *STEP, "metrics", *RUNNER, "plot", hide=HIDDEN)
+    parser.add(
+        "vary", "networks", "planners", NO_PLAN, *STEP, "metrics", *RUNNER, "plot", hide=HIDDEN
+    )
     parser.add("sweep.estimate")
     parser.add_output("parquet")
 
@@ -121,7 +126,7 @@ def run_fit(args: argparse.Namespace) -> None:
 def configure_report(parser: Parser) -> None:
     """Add its arguments."""
     both = changed("array", default="the paper's two")
-    parser.add(both, *MODEL, "batch", "networks", *ARRAY[1:], "planners", *AXES, hide=HIDDEN)
+    parser.add(both, *MODEL, NO_PLAN, "networks", *ARRAY[1:], "planners", *AXES, hide=HIDDEN)
     parser.add(*EXECUTION, "metrics", *RUNNER, "report.timeline", "report.title", hide=HIDDEN)
     parser.add("config", changed("output", about="the page (.html)", default="", required=True))
 

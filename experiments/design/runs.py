@@ -119,7 +119,7 @@ def check_wires(array: Array) -> None:
         raise UsageError(
             f"{array.name}: a {topology.kind} of {topology.joins} joins unlike devices otherwise "
             "than alike ones, so that a design for each stage has other wires than one for all; "
-            "leave out --stages, or take a switch of boards (--array wham-1)"
+            f"leave out --stages, or take --array wham-1 --set devices.0.count={array.group.size}"
         )
 
 

@@ -242,7 +242,7 @@ NO_STACK = (
     "--stack NAME has measured ones (accelarray list stacks)."
 )
 
-UNMEASURED = "No error band: none of the measured steps that come with accelarray is on {}."
+UNMEASURED = "No error band: none of the measured steps that bands are made from is on {}."
 
 
 def assumed(case: Case) -> list[str]:

@@ -208,7 +208,7 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
     columns += [column for column in MEASURES.values() if column in cases]
     units = {axis.title: axis for axis in grid.axes if axis.unit}
     written = {
-        title: {value.number: value.label for value in axis.values} for title, axis in units.items()
+        axis.title: {value.number: value.label for value in axis.values} for axis in grid.axes
     }
 
     def shown(key: str, value: object) -> str:
@@ -227,7 +227,10 @@ def _table(grid: Grid, cases: pandas.DataFrame) -> Table:
 
     rows = [
         {title(key): shown(key, value) for key, value in row}
-        for row in (zip(columns, row, strict=True) for row in cases[columns].to_numpy().tolist())
+        for row in (
+            zip(columns, row, strict=True)
+            for row in cases[columns].astype(object).to_numpy().tolist()
+        )
     ]
     words = [*(str(cases[key].iloc[0]) for key in common), *always]
     return table(", ".join([*words, f"{len(cases)} case{'s' * (len(cases) > 1)}"]), rows)

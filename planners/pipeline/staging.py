@@ -100,7 +100,9 @@ class Staging:
         return ", ".join(words)
 
     def _stages_in_words(self) -> list[str]:
-        words = ["stages auto" if self.is_open else f"{self.stages} stage{'s' * (self.stages > 1)}"]
+        if self.is_open:
+            return ["stages auto"]
+        words = [f"{self.stages} stage{'s' * (self.stages > 1)}"]
         words += [f"{self.virtual} a place"] * (self.virtual > 1)
         words.append(self.usual_schedule)
         words.append(f"{self.micro_batches} micro-batch{'es' * (self.micro_batches > 1)}")

@@ -1,6 +1,7 @@
 """Reader for the layer files of the AccPar authors' released program.
 
-Plain text, one ``key value`` a line (``#`` begins a remark): ``num_layers N``, then for each layer
+Plain text, one ``key value`` a line (one that begins with ``#`` is a remark):
+``num_layers N``, then for each layer
 ``NAME CONV`` with its eight keys in order, or ``NAME FC`` with two. Shapes
 are taken as written, even where consecutive layers do not fit: that is how
 the program's ResNets are defined. A note of the network says so.

@@ -110,8 +110,8 @@ def _whole_groups(replicas: Sequence[int], virtual: int, micro_batches: int) -> 
         each = f" with {replicas[0]} replicas" if replicas[0] > 1 else ""
         least = len(replicas) * replicas[0]
         return (
-            f"{micro_batches} micro-batches are no multiple of {len(replicas)} places{each}; take "
-            f"--micro-batches {least * -(-micro_batches // least)}"
+            f"{micro_batches} micro-batches are no multiple of {len(replicas)} places{each}; "
+            f"take a multiple of {least}"
         )
     return None
 
@@ -121,7 +121,7 @@ def _enough_for_two(replicas: Sequence[int], virtual: int, micro_batches: int) -
     if micro_batches < (least := sum(replicas)):
         return (
             f"two versions are enough from {least} micro-batches on, not with {micro_batches}; "
-            f"take --micro-batches {least}"
+            f"take {least} or more"
         )
     return no_virtual(replicas, virtual, micro_batches)
 

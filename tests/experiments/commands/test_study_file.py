@@ -191,8 +191,18 @@ def test_keys_are_those_of_list_options_and_of_the_array(study: Path) -> None:
     assert vars(args) == vars(typed)
     args = parse(["simulate", "--config", "s.toml", "--set", "batch=8", "lenet"])
     assert (args.batch, args.network) == (8, "lenet")
-    with pytest.raises(UsageError, match="--batch says it too"):
-        parse(["simulate", "--set", "batch=8", "lenet", "--batch", "16"])
+    for said in (["--set", "batch=8"], ["--set=batch=8"]):
+        with pytest.raises(UsageError, match="--batch says it too"):
+            parse(["simulate", *said, "lenet", "--batch", "16"])
+    with pytest.raises(UsageError, match="--precision says it too"):
+        parse(["simulate", "lenet", "--precision", "bf16", "--set", "precision=fp32"])
+
+
+def test_a_typed_flag_goes_before_set_of_a_file_and_repeats_add_up(study: Path) -> None:
+    study.write_text('set = ["batch=64"]')
+    assert parse(["simulate", "lenet", "--config", "s.toml", "--batch", "32"]).batch == 32
+    both = ["sweep", "--vary", "batch=8,16", "--set", "vary=zero=0,1"]
+    assert parse(both).vary == ["zero=0,1", "batch=8,16"]
 
 
 def test_what_is_typed_of_the_split_replaces_what_the_file_says(study: Path) -> None:

@@ -497,6 +497,22 @@ def test_a_table_says_nothing_twice_and_fits_80_columns(
     assert names == ["parallel", "batch", "step time", "speedup", "traffic [GB]"]
 
 
+@pytest.mark.parametrize("values", ["batch=12288,16384", "network.bandwidth=1.00001e9,1.00002e9"])
+def test_values_are_shown_as_they_are_asked(
+    values: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = ("sweep", "--networks", "lenet", "--planners", "owt", "--jobs", "1")
+    key, _, asked = values.partition("=")
+    if key != "batch":
+        asked = ",".join(f"{number} B/s" for number in asked.split(","))
+    rows = [
+        line.split("│")[1].strip()
+        for line in cli(capsys, *step, "--vary", f"{key}={asked}").splitlines()
+        if line.startswith("│")
+    ]
+    assert rows == asked.split(",")
+
+
 def test_values_that_are_lists_are_parted_outside_their_brackets(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
