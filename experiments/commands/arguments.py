@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from experiments.hints import remedy
@@ -346,8 +347,8 @@ def parsed(
 
 def _check_once(typed: Sequence[str], file: Config) -> None:
     """Raise UsageError where a flag and ``--set`` say the same, both typed."""
-    pairs = zip(typed, [*typed[1:], ""], strict=True)
-    sets = [after if word == "--set" else word[6:] for word, after in pairs if word[:5] == "--set"]
+    after = [text for word, text in pairwise(typed) if word == "--set"]
+    sets = [*after, *(word.removeprefix("--set=") for word in typed if word[:6] == "--set=")]
     flags = {word.partition("=")[0] for word in typed if word[:2] == "--"}
     for text in sets:
         flag = file.flag_of(_key(text))
