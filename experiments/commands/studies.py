@@ -40,9 +40,8 @@ HELD = (
 """What fit varies, unless it is given."""
 FITTED = ("recompute", "pipeline.schedule")
 """Flags that fit does not show, and takes."""
-
-
 NO_PLAN = changed("batch", default="512")
+"""The batch of commands that take no ``--plan``."""
 
 
 def configure_speedup(parser: Parser) -> None:

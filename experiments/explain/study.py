@@ -78,7 +78,7 @@ def explain(
 ) -> Explanation:
     """Simulate a case and what stands beside it; its array is ``name`` with ``changes``.
 
-    Stages that a search has found are searched anew wherever the plan is.
+    Where a search finds the stages, it searches them again for each new plan.
     """
     plan, timeline = step_of(case)
     paths = paths_of(timeline)

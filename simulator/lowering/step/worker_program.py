@@ -104,7 +104,7 @@ class WorkerProgram:
         self._received += (place,)
 
     def waits_for(self, after: Sequence[Key]) -> tuple[int, ...]:
-        """The lines that one would need that is written next, and waits for what makes these."""
+        """The lines that the next one needs, if it waits for what makes ``after``."""
         if not self.in_order:
             return self.makers(after)
         return tuple(sorted((*self._last, *self._received))) if self._received else self._last
