@@ -4,12 +4,13 @@ What a stage takes and holds is given (``Option``); here are the cuts, the kinds
 and how often each stage is there. Of a pipeline whose stages s have r_s replicas, which take
 a_s for a micro-batch and send it on in c_s, M micro-batches take about
 
-    S_0 + (M - r_b) g + e,   S_s = sum of a_j + 2 c_j from s on,
-    g = max of a_s / r_s and S_s / (r_s N_s)
+    S_0 + max of (M - r_s) g_s + e,   S_s = sum of a_j + 2 c_j from s on,
+    g_s = max of a_s / r_s, c_s / min(r_s, r_(s+1)), and S_s / (r_s N_s) where N_s < M / r_s
 
-as at most N_s micro-batches are in flight at a replica (1F1B); b is the stage with the largest g,
-and e what sums and updates last longer than what is behind them. For each bound on g the program
-finds, from the last stage to the first, the stages with the least S_0 + e.
+as a replica sends or takes one at a time, and at most N_s of its M / r_s micro-batches are in
+flight (1F1B); e is what sums and updates last longer than what is behind them. For each bound on
+all (M - r_s) g_s the program finds, from the last stage to the first, the stages with the least
+S_0 + e.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ BEHIND = 2 / 3
 UNEVEN = 0.08
 """Estimated delay of each micro-batch, as a share, for two neighbours with unlike replica counts.
 It only orders candidates: the engine judges them."""
-STEP = 1.1
-"""Factor between two bounds on the time of a micro-batch."""
+STEP = 0.1
+"""From one bound to the next: so much of the bound, or of half the least time of a step."""
 MOVED = 4
 """Solutions of each bound that are improved by moving single layers."""
 MOST_STATES = 200
@@ -89,15 +90,15 @@ class StageSearch:
     def best(self, worth_s: float) -> list[tuple[float, Stages]]:
         """Seconds and stages, the shortest first, of all that are found below ``worth_s``."""
         found: dict[Stages, float] = {}
-        bound_s = self.least_s / self.micro_batches
-        most_s = STEP * max((one.seconds[0, -1] for one in self.options), default=0.0)
-        while bound_s * self.micro_batches < min(worth_s, *found.values(), np.inf):
-            if bound_s > most_s:  # no stage is slower
-                break
+        bound_s, least_s = 0.0, self.least_s
+        most_s = self.micro_batches * max((one.seconds[0, -1] for one in self.options), default=0.0)
+        while max(bound_s, least_s) < min(worth_s, *found.values(), np.inf):
             for stages in sorted(self._within(bound_s), key=self.seconds)[:MOVED]:
                 better = self._moved(stages)
                 found[better] = self.seconds(better)
-            bound_s *= STEP
+            if bound_s > most_s:  # no stage is slower
+                break
+            bound_s += STEP * max(bound_s, least_s / 2)
         return sorted((seconds, stages) for stages, seconds in found.items() if seconds < np.inf)
 
     @property
@@ -114,8 +115,8 @@ class StageSearch:
         ends = self._ends(stages)
         if ends is None:
             return np.inf
-        total_s = end_s = cycle_s = 0.0
-        behind, many, after = 0, 0, -1
+        total_s = end_s = wait_s = 0.0
+        behind, after, following = 0, -1, 0
         head, tail = (self.options[stages[k].option] for k in (0, -1))
         for (number, first, end), last in zip(reversed(stages), reversed(ends), strict=True):
             one = self.options[number]
@@ -123,21 +124,23 @@ class StageSearch:
             near = after == one.kind and last % self.nodes[one.kind]
             total_s += took_s
             if behind:
-                total_s += 2 * (one.near_s if near else one.send_s[after])
+                sent_s = one.near_s if near else one.send_s[after]
+                total_s += 2 * sent_s
+                turns = self.micro_batches // min(one.replicas, following)
+                wait_s = max(wait_s, (turns - 1) * sent_s)
             in_flight = (behind + one.replicas - 1) // one.replicas + 1
-            in_flight = min(in_flight, self.micro_batches // one.replicas)
-            if one.held[first, end] + in_flight * one.kept[first, end] > 1:
+            turns = self.micro_batches // one.replicas
+            if one.held[first, end] + min(in_flight, turns) * one.kept[first, end] > 1:
                 return np.inf
-            cycle = max(took_s, total_s / in_flight) / one.replicas
-            if cycle > cycle_s:
-                cycle_s, many = cycle, one.replicas
+            cycle_s = max(took_s, total_s / in_flight if in_flight < turns else 0.0)
+            wait_s = max(wait_s, (turns - 1) * cycle_s)
             end_s = max(one.end_s[first, end], end_s - BEHIND * took_s)
-            behind, after = behind + one.replicas, one.kind
+            behind, after, following = behind + one.replicas, one.kind, one.replicas
         if self.tied and len(stages) > 1:
             end_s += _tied_s(head, tail)
         replicas = [self.options[one.option].replicas for one in stages]
-        cycle_s *= 1 + UNEVEN * sum(one != other for one, other in pairwise(replicas))
-        return total_s + (self.micro_batches - many) * cycle_s + end_s
+        wait_s *= 1 + UNEVEN * sum(one != other for one, other in pairwise(replicas))
+        return total_s + wait_s + end_s
 
     def _ends(self, stages: Stages) -> list[int] | None:
         """Of each stage the device of its kind behind its last; None where one straddles nodes."""
@@ -162,7 +165,7 @@ class StageSearch:
                 return best
 
     def _within(self, bound_s: float) -> Iterator[Stages]:
-        """For each number of devices in use, the stages of which none takes longer for its part."""
+        """For each number of devices in use, stages that wait no longer for the slowest of them."""
         units = self._units()
         sizes = [many // unit + 1 for many, unit in zip(self.devices, units, strict=True)]
         table = _Table(self, bound_s, units, sizes)
@@ -232,15 +235,13 @@ class _Table:
         self._send_s = np.array([one.send_s for one in of])
         self._near_s = np.array([one.near_s for one in of])
         self._tied_s = np.array([[_tied_s(one, other) for other in of] for one in of])
-        limit = bound_s * (1 + 1e-9) * self._replicas
-        self._seconds = np.where(self._seconds <= limit[:, None, None], self._seconds, np.inf)
         self._strides = np.array([int(np.prod(sizes[k + 1 :])) for k in range(len(sizes))])
         states = int(np.prod(sizes)), layers
         self._total_s = np.full(states, np.inf)
-        self._over_s, self._cycle_s = np.zeros(states), np.zeros(states)
+        self._over_s = np.zeros(states)
         self._total_s[0, -1] = 0.0
-        self._behind, self._last, self._kind, self._next, self._slowest = (
-            np.zeros(states, dtype=np.int64) for _ in range(5)
+        self._behind, self._last, self._kind, self._next = (
+            np.zeros(states, dtype=np.int64) for _ in range(4)
         )
         self._from = np.full((*states, 2), -1, dtype=np.int64)
 
@@ -261,25 +262,28 @@ class _Table:
         near = (free * self._unit % self._shape[2])[mine, None] > 0
         near = near & (kind == self._kinds[mine, None])
         sent_s = np.where(near, self._near_s[mine, None], self._send_s[mine[:, None], kind])
-        sent_s = 2 * sent_s * (behind > 0)
-        total_s = took_s + (self._total_s[before] + sent_s)[:, None, :]
-        in_flight = np.minimum((behind + many - 1) // many + 1, self._search.micro_batches // many)
-        fits = self._held[mine] + in_flight[:, None, :] * self._kept[mine] <= 1
-        limit_s = self._bound_s * (1 + 1e-9) * many * in_flight
-        fits &= total_s <= limit_s[:, None, :]
+        sent_s = sent_s * (behind > 0)
+        total_s = took_s + (self._total_s[before] + 2 * sent_s)[:, None, :]
+        in_flight = (behind + many - 1) // many + 1
+        turns = self._search.micro_batches // many
+        kept = np.minimum(in_flight, turns)[:, None, :] * self._kept[mine]
+        finite = np.isfinite(total_s)
+        turn_s = np.where((in_flight < turns)[:, None, :], total_s / in_flight[:, None, :], 0.0)
+        turn_s = np.where(finite, np.maximum(took_s, turn_s), 0.0)
+        pairs = np.minimum(many, np.maximum(self._next[before], 1))
+        sending_s = (self._search.micro_batches // pairs - 1) * sent_s
+        wait_s = np.maximum((turns - 1)[:, :, None] * turn_s, sending_s[:, None, :])
+        fits = finite & (self._held[mine] + kept <= 1) & (wait_s <= self._bound_s * (1 + 1e-9))
         over_s = np.maximum(
             self._end_s[mine],
             self._over_s[before][:, None, :] - BEHIND * np.where(fits, took_s, 0.0),
         )
-        uneven_s = UNEVEN * self._bound_s * self._search.micro_batches
-        over_s += np.where((behind > 0) & (self._next[before] != many), uneven_s, 0.0)[:, None, :]
+        uneven = (behind > 0) & (self._next[before] != many)
+        over_s += np.where(uneven, UNEVEN * self._bound_s, 0.0)[:, None, :]
         if self._search.tied:
             tied_s = self._tied_s[mine[:, None], self._last[before]]
             over_s[:, 0, :] += np.where(behind > 0, tied_s, 0.0)
-        cycle_s = np.maximum(took_s, total_s / in_flight[:, None, :]) / many[:, None, :]
-        slower = cycle_s > self._cycle_s[before][:, None, :]
-        slowest = np.where(slower, many[:, None, :], self._slowest[before][:, None, :])
-        cost = np.where(fits, total_s + over_s - slowest * self._bound_s, np.inf).transpose(1, 0, 2)
+        cost = np.where(fits, total_s + over_s, np.inf).transpose(1, 0, 2)
         layers = cost.shape[0]
         flat = cost.reshape(layers, -1)
         which = flat.argmin(axis=1)
@@ -289,10 +293,6 @@ class _Table:
         rows, option, end = rows[good], option[good], end[good]
         self._total_s[here, rows] = total_s[option, rows, end]
         self._over_s[here, rows] = over_s[option, rows, end]
-        self._cycle_s[here, rows] = np.maximum(
-            cycle_s[option, rows, end], self._cycle_s[before[option], end]
-        )
-        self._slowest[here, rows] = slowest[option, rows, end]
         self._behind[here, rows] = behind[option, end] + many[option, 0]
         first = self._behind[before[option], end] == 0
         self._last[here, rows] = np.where(first, mine[option], self._last[before[option], end])

@@ -65,17 +65,20 @@ def slow_seconds(search: StageSearch, stages: Stages) -> float:
             after = options[k + 1].kind
             near = after == one.kind and taken[one.kind] % 2
             sends.append(one.near_s if near else one.send_s[after])
-    cycles = []
+    waits = [0.0]
     for k, one in enumerate(options):
-        in_flight = (sum(o.replicas for o in options[k:]) - 1) // one.replicas + 1
-        in_flight = min(in_flight, search.micro_batches // one.replicas)
+        window = (sum(o.replicas for o in options[k:]) - 1) // one.replicas + 1
+        turns = search.micro_batches // one.replicas
         first, end = stages[k][1:]
-        if one.held[first, end] + in_flight * one.kept[first, end] > 1:
+        if one.held[first, end] + min(window, turns) * one.kept[first, end] > 1:
             return np.inf
-        around = sum(took[k:]) + 2 * sum(sends[k:])
-        cycles.append((max(took[k], around / in_flight) / one.replicas, one.replicas))
-    most = max(cycle for cycle, _ in cycles)
-    replicas = [many for cycle, many in cycles if cycle == most][-1]
+        waits.append((search.micro_batches - one.replicas) * took[k] / one.replicas)
+        if window < turns:
+            around = sum(took[k:]) + 2 * sum(sends[k:])
+            waits.append((search.micro_batches - one.replicas) * around / window / one.replicas)
+        if k + 1 < len(options):
+            pairs = min(one.replicas, options[k + 1].replicas)
+            waits.append((search.micro_batches // pairs - 1) * sends[k])
     end_s = 0.0
     for k in reversed(range(len(options))):
         end_s = max(options[k].end_s[stages[k].first, stages[k].end], end_s - BEHIND * took[k])
@@ -86,8 +89,7 @@ def slow_seconds(search: StageSearch, stages: Stages) -> float:
         head, tail = options[0], options[-1]
         end_s += max(head.tied_s[tail.kind], tail.tied_s[head.kind]) * (most_ // least)
     changes = sum(a.replicas != b.replicas for a, b in pairwise(options))
-    most *= 1 + UNEVEN * changes
-    return float(sum(took) + 2 * sum(sends) + (search.micro_batches - replicas) * most + end_s)
+    return float(sum(took) + 2 * sum(sends) + max(waits) * (1 + UNEVEN * changes) + end_s)
 
 
 def every(search: StageSearch) -> Iterator[Stages]:

@@ -186,9 +186,10 @@ def mixed_stages(costs: StageCosts, micro_batches: int) -> Iterator[Candidate]:
     kind k takes t_k micro-batches, about as its speed. Of M micro-batches, R_k replicas of each
     kind, which take a_k for a micro-batch through all layers, and p stages a step takes about
 
-        (M / L + p - 1) max of t_k a_k / p,   L = sum of R_k t_k
+        (M / L + p - 1) max of t_k a_k / p + e,   L = sum of R_k t_k
 
-    All that go round, with the planner's own cuts; none on devices of one kind.
+    where e is what the sums of all kinds' gradients last longer than a way back. All that go
+    round, with the planner's own cuts; none on devices of one kind.
     """
     group, blocks = costs.array.group, len(costs.cut.firsts)
     if len(group.kinds) == 1:
@@ -200,6 +201,7 @@ def mixed_stages(costs: StageCosts, micro_batches: int) -> Iterator[Candidate]:
             replicas = [many // each for many, each in zip(group.leaves, per_stage, strict=True)]
             if not all(replicas) or blocks % stages:
                 continue
+            sums_s = costs.sums_of_all_s(widths, replicas, stages)
             for turns in _turns(each_s):
                 rounds, rest = divmod(micro_batches, sum(map(int.__mul__, replicas, turns)))
                 if rest or not rounds:
@@ -212,7 +214,7 @@ def mixed_stages(costs: StageCosts, micro_batches: int) -> Iterator[Candidate]:
                     )
                 )
                 yield Candidate(
-                    (rounds + stages - 1) * slowest_s,
+                    (rounds + stages - 1) * slowest_s + sums_s,
                     ";".join(["+".join(parts)] * stages),
                     (blocks // stages,) * stages,
                     (),

@@ -81,7 +81,7 @@ class StageCosts:
     def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
         """A stage, of which each replica has one micro-batch ``once``, or several."""
         alone, pieces = self._pieces(kind, tp)
-        parts, arithmetic = IN_PARTS.get(self.execution.update, 0), self.array.group.arithmetic
+        parts = IN_PARTS.get(self.execution.update, 0)
         count, room = self.array.group.leaves[kind], self._room_bytes(kind)
 
         def held(one: Piece) -> float:
@@ -91,14 +91,9 @@ class StageCosts:
 
         seconds = _spans([one.seconds for one in pieces])
         seconds[np.tri(len(seconds), dtype=bool)] = inf
-        gradients = [
-            one.weights / arithmetic.weight_bytes * arithmetic.gradient_bytes for one in pieces
-        ]
         update_s = _spans([one.update_s for one in pieces])
-        each_s, bucket_s = self._sum_s(kind, tp, replicas)
-        sums_s = each_s * _spans(gradients)
-        if self.execution.overlap:  # beside the last micro-batch's way back
-            sums_s = np.maximum(sums_s - BEHIND * seconds, np.minimum(sums_s, bucket_s))
+        members = self._members(kind, tp, replicas)
+        sums_s = self._exposed_s(members, _spans(self._gradients(pieces)), seconds)
         return Option(
             kind,
             tp,
@@ -138,15 +133,43 @@ class StageCosts:
         """Pieces by kind and width."""
         return {}
 
-    def _sum_s(self, kind: int, tp: int, replicas: int) -> tuple[float, float]:
-        """Seconds of a byte of gradients, and of a bucket, that replicas sum."""
-        if replicas == 1:
-            return 0.0, 0.0
-        first, size = self.first(kind), max(self.execution.bucket_of(), 1.0)
-        members = [self.array.part(first + k * tp, tp) for k in range(replicas)]
+    def sums_of_all_s(self, widths: Sequence[int], replicas: Sequence[int], stages: int) -> float:
+        """Seconds that sums last longer, where replicas of all kinds have an equal stage.
+
+        ``widths`` and ``replicas`` are by kind. The narrowest have the most to sum.
+        """
+        kinds, seconds = range(len(widths)), [*map(self.seconds, range(len(widths)), widths)]
+        members = [
+            one for kind in kinds for one in self._members(kind, widths[kind], replicas[kind])
+        ]
+        narrowest = min(kinds, key=widths.__getitem__)
+        _, pieces = self._pieces(narrowest, widths[narrowest])
+        size, behind_s = sum(self._gradients(pieces)), min(seconds)
+        return float(self._exposed_s(members, np.array(size / stages), np.array(behind_s / stages)))
+
+    def _gradients(self, pieces: Sequence[Piece]) -> list[float]:
+        """Bytes of gradients of each piece."""
+        arithmetic = self.array.group.arithmetic
+        each = arithmetic.gradient_bytes / arithmetic.weight_bytes
+        return [one.weights * each for one in pieces]
+
+    def _members(self, kind: int, tp: int, replicas: int) -> list[Array]:
+        """The replicas of a stage that begins at a kind's first device."""
+        first = self.first(kind)
+        return [self.array.part(first + k * tp, tp) for k in range(replicas)]
+
+    def _exposed_s(self, members: Sequence[Array], gradients: Floats, seconds: Floats) -> Floats:
+        """What sums of so many bytes take longer than a micro-batch's way back, if they overlap."""
+        if len(members) == 1:
+            return np.zeros_like(gradients)
+        size = max(self.execution.bucket_of(), 1.0)
         summed = between(self.array, self.execution, 0).sums(members, size, "")
-        seconds = alone_s(self._wires, summed)
-        return seconds / size, seconds
+        bucket_s = alone_s(self._wires, summed)
+        sums_s = bucket_s / size * gradients
+        if not self.execution.overlap:
+            return sums_s
+        found: Floats = np.maximum(sums_s - BEHIND * seconds, np.minimum(sums_s, bucket_s))
+        return found
 
     @cached_property
     def _wires(self) -> Wires:

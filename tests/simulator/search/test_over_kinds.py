@@ -371,6 +371,19 @@ def test_stages_hold_what_their_pieces_hold(tmp_path: Path) -> None:
         assert expected == pytest.approx(found.peak_bytes / room, rel=0.08)
 
 
+@pytest.mark.parametrize("batch", [16, 64])
+def test_estimates_are_near_what_stages_take(batch: int, tmp_path: Path) -> None:
+    """Few micro-batches or many, one port between unlike replicas, sums over a slow network."""
+    spec = mixed(tmp_path, 4, v100_16=4, t4=4)
+    network, array, execution = asked(GPT.format(4), spec)
+    found = candidates(network, array, batch, execution)
+    for one in found:
+        how = one.stage_hw, one.cuts, one.micro_batch, one.by_positions
+        took_s = seconds_of(network, array, batch, execution, *how)
+        assert one.seconds == pytest.approx(took_s, rel=0.2)
+    assert len({one.stage_hw for one in found}) > 3
+
+
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
