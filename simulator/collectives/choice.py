@@ -12,6 +12,7 @@ from hardware import Wires
 from simulator.collectives.algorithms import COLLECTIVES, FLAT, CollectiveError
 from simulator.collectives.groups import Groups, Members, Rows, groups_of
 from simulator.collectives.offers import (
+    NCCL,
     TIERED,
     Jobs,
     Offer,
@@ -24,7 +25,8 @@ from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats
 from simulator.engine.picoseconds import PICOSECONDS
 
-ALGORITHMS = (*FLAT, *TIERED)
+BY_NODES = {**TIERED, **NCCL}
+ALGORITHMS = (*FLAT, *BY_NODES)
 
 
 def jobs(
@@ -66,23 +68,22 @@ def offer(
 ) -> Offer:
     """The algorithm that is named, or the fastest alone (of equals, the first of ALGORITHMS).
 
-    Where ``nccl_offer`` has one, it is that. Raises CollectiveError for what does not exist or
+    Where ``nccl_offer`` has one, "auto" is that. Raises CollectiveError for what does not exist or
     does not apply.
     """
     if collective not in COLLECTIVES:
         raise CollectiveError(f"unknown collective {collective!r}; one of {', '.join(COLLECTIVES)}")
     if algorithm != "auto" and algorithm not in ALGORITHMS:
-        auto = "auto is NCCL's where the stack has it; " if algorithm.startswith("nccl") else ""
         known = ", ".join(ALGORITHMS)
-        raise CollectiveError(f"unknown algorithm {algorithm!r}; {auto}one of {known}")
+        raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {known}")
     members = groups if isinstance(groups, Groups) else members_of(wires, groups)
     if algorithm == "auto" and (own := nccl_offer(members, collective, size_bytes)):
         return own
     if algorithm == "auto":
         return cheapest(_every(members, collective, size_bytes))
     found: Offer | str
-    if algorithm in TIERED:
-        found = TIERED[algorithm](members, collective, size_bytes)
+    if algorithm in BY_NODES:
+        found = BY_NODES[algorithm](members, collective, size_bytes)
     else:
         found = flat_offer(members, collective, size_bytes, FLAT[algorithm])
     if not isinstance(found, str):
@@ -96,8 +97,11 @@ def offer(
 def offers(wires: Wires, collective: str, size_bytes: float) -> list[Offer]:
     """Every algorithm that applies to all nodes, in the order of ALGORITHMS, then NCCL's own."""
     members = members_of(wires, wires.nodes)
-    own = nccl_offer(members, collective, size_bytes)
-    return _every(members, collective, size_bytes) + ([own] if own else [])
+    every = _every(members, collective, size_bytes)
+    if not nccl_offer(members, collective, size_bytes):
+        return every
+    own = (how(members, collective, size_bytes) for how in NCCL.values())
+    return [*every, *(way for way in own if not isinstance(way, str))]
 
 
 def moved_bytes(wires: Wires, found: Offer) -> Floats:

@@ -192,7 +192,7 @@ TREE_NODES = 2
 """On more nodes its trees send as much as its rings."""
 TREE_CHANNEL = 20e9
 """Most bytes a second of a channel of trees on two nodes: NCCL has 18.5 (Volta) and 23.6 (Ampere)
-GB/s."""
+GB/s. Trees without NVLink SHARP are no faster, however fast the network."""
 
 
 def nodes_of(groups: Groups) -> int:
@@ -229,15 +229,34 @@ def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | N
     It has no tiers, but rings, and trees that on two nodes send half as much between them
     (NVIDIA/nccl, issues 209 and 812).
     """
-    ringed = groups.wires.ring_steps_s and collective != "all-to-all"
-    if not ringed or not 1 < (nodes := nodes_of(groups)) < groups.size:
+    if not groups.wires.ring_steps_s:
         return None
-    trees = collective == "all-reduce" and nodes == TREE_NODES and _trees(groups, size_bytes)
-    found = overlapped(groups, collective, size_bytes, by="trees" if trees else "rings")
-    return None if isinstance(found, str) else found
+    trees = nccl_trees(groups, collective, size_bytes)
+    if not isinstance(trees, str) and _prefers_trees(groups, size_bytes):
+        return trees
+    rings = nccl_rings(groups, collective, size_bytes)
+    return None if isinstance(rings, str) else rings
 
 
-def _trees(groups: Groups, size_bytes: float) -> bool:
+def nccl_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
+    """NCCL's rings through all members, one from each member of a node; or why there are none."""
+    if collective == "all-to-all":
+        return "nccl-rings do no all-to-all"
+    if not 1 < nodes_of(groups) < groups.size:
+        return "nccl-rings here are for nodes of several GPUs each"
+    return overlapped(groups, collective, size_bytes, by="rings")
+
+
+def nccl_trees(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
+    """NCCL's trees, which are timed on two nodes; or why there are none."""
+    if collective != "all-reduce":
+        return "nccl-trees do all-reduces only"
+    if not nodes_of(groups) == TREE_NODES < groups.size:
+        return f"nccl-trees here are for {TREE_NODES} nodes of several GPUs each"
+    return overlapped(groups, collective, size_bytes, by="trees")
+
+
+def _prefers_trees(groups: Groups, size_bytes: float) -> bool:
     """Whether NCCL takes trees on two nodes, from what it reckons with (src/graph/tuning.cc).
 
     Rings get the slower of the bandwidths inside a node and between nodes. Trees get 0.92 of the
@@ -252,9 +271,14 @@ def _trees(groups: Groups, size_bytes: float) -> bool:
     between = [tier.collective == "all-reduce" for tier in found.tiers]
     between_s = sum(s for s, is_between in zip(seconds, between, strict=True) if is_between)
     inside_s = sum(seconds) - between_s
-    moved = 2 * (1 - 1 / groups.size) * size_bytes
+    moved = _moved_bytes(groups, size_bytes)
     slow = moved / between_s < TREE_CHANNEL and 0.92 * between_s * (1 - 1 / groups.size) > inside_s
     return bool(reduces(found.tiers[0].groups)) or slow
+
+
+def _moved_bytes(groups: Groups, size_bytes: float) -> float:
+    """What every member of an all-reduce sends by a ring, of which bus bandwidths are told."""
+    return 2 * (1 - 1 / groups.size) * size_bytes
 
 
 TIER_BY_TIER = "hierarchical"
@@ -388,6 +412,8 @@ def overlapped(
     busiest_s = busy_s * size_bytes
     chunks = _chunks(bytes_s, waits_s, busiest_s)
     whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
+    if by == "trees" and not reduces(found.tiers[0].groups):
+        whole_s += max(_moved_bytes(groups, size_bytes) / TREE_CHANNEL - busiest_s, 0.0)
     steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
     name = OVERLAPPED if by == "tiers" else f"nccl-{by}"
     job = Job(f"{collective} {name}", together, size_bytes, wait_s, steps)
@@ -447,3 +473,9 @@ TIERED: dict[str, Callable[[Groups, str, float], Tiers | AtOnce | str]] = {
     OVERLAPPED: overlapped,
 }
 """Ways that use tiers, by name."""
+
+NCCL: dict[str, Callable[[Groups, str, float], AtOnce | str]] = {
+    "nccl-rings": nccl_rings,
+    "nccl-trees": nccl_trees,
+}
+"""NCCL's ways over nodes, by name: "auto" takes one of them where the stack is NCCL's."""

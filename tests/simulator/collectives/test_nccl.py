@@ -7,11 +7,13 @@ tensor; of trees on two nodes a link between them gets half of it, one inside al
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from hardware import Array, Group, Stack, Topology, Wires, load_array
 from hardware.topology import Tier
+from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import moved_bytes, offer
 from simulator.engine.picoseconds import PICOSECONDS
 from tests.wiring import device
@@ -93,6 +95,36 @@ def test_an_algorithm_that_is_named_is_taken() -> None:
     assert offer(on, "all-gather", on.nodes, S).algorithm == "nccl-rings"
     assert offer(on, "all-reduce", on.nodes, S).algorithm == "nccl-trees"
     assert offer(on, "all-gather", on.nodes, S, "ring").algorithm == "ring"
+    for name in ("nccl-rings", "nccl-trees", "hierarchical"):
+        assert offer(on, "all-reduce", on.nodes, S, name).algorithm == name
+
+
+@pytest.mark.parametrize(
+    ("nodes", "collective", "name", "why"),
+    [
+        (2, "all-gather", "nccl-trees", "all-reduces only"),
+        (4, "all-reduce", "nccl-trees", "for 2 nodes"),
+        (1, "all-reduce", "nccl-rings", "nodes of several GPUs"),
+        (2, "all-to-all", "nccl-rings", "no all-to-all"),
+    ],
+)
+def test_ways_of_nccl_that_do_not_apply(nodes: int, collective: str, name: str, why: str) -> None:
+    on = wires(nodes, 8)
+    with pytest.raises(CollectiveError, match=why):
+        offer(on, collective, on.nodes, S, name)
+
+
+def test_a_faster_network_makes_no_all_reduce_longer() -> None:
+    """Trees reach 20 GB/s (bus bandwidth), where rings overtake them."""
+    ways, took = list[str](), list[int]()
+    for gb_per_s in (0.5, 1.0, 1.3, 1.4, 2.0, 2.4, 2.5, 2.6, 3.0, 5.0):
+        on = wires(2, 8, ports=gb_per_s * 1e9)  # of eight GPUs
+        found = offer(on, "all-reduce", on.nodes, S)
+        ways.append(found.algorithm)
+        took.append(found.alone_ps)
+    assert all(later <= earlier + 1 for earlier, later in pairwise(took))  # whole picoseconds
+    assert ways == ["nccl-trees"] * 6 + ["nccl-rings"] * 4
+    assert took[5] == pytest.approx(2 * 15 / 16 * S / 20e9 * PICOSECONDS, rel=0.01)
 
 
 @pytest.mark.parametrize(

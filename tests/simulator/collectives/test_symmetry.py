@@ -13,8 +13,9 @@ from hardware import Array, Group, Topology, Wires, load_array
 from hardware.topology import Tier
 from simulator import CollectiveError
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
-from simulator.collectives.choice import ALGORITHMS, chosen, offer
+from simulator.collectives.choice import chosen, offer
 from simulator.collectives.groups import Rows, groups_of
+from simulator.collectives.offers import TIERED
 from simulator.collectives.swaps import swap
 from simulator.collectives.symmetry import BITS, symmetry_of
 from simulator.engine import VARIABLE
@@ -94,7 +95,7 @@ def test_groups_that_are_copies_load_what_all_of_them_load(
     w: Wires, collective: str, data: st.DataObject
 ) -> None:
     rows = data.draw(cubes(w))
-    for algorithm in (*ALGORITHMS, "auto"):
+    for algorithm in (*FLAT, *TIERED, "auto"):
         agree(w, collective, rows, algorithm)
 
 
@@ -109,7 +110,7 @@ def test_any_groups_load_what_all_of_them_load(
         st.sampled_from([list(range(w.cores)), data.draw(st.permutations(range(w.cores)))])
     )
     rows = np.array(members[: count * n]).reshape(count, n)
-    for algorithm in (*ALGORITHMS, "auto"):
+    for algorithm in (*FLAT, *TIERED, "auto"):
         agree(w, collective, rows, algorithm)
 
 
@@ -152,7 +153,7 @@ def test_boards_of_chips_of_cores(name: str, collective: str) -> None:
         every.reshape(4, 8).T,
         every[::2][np.newaxis],
     ):
-        for algorithm in (*ALGORITHMS, "auto"):
+        for algorithm in (*FLAT, *TIERED, "auto"):
             agree(w, collective, rows, algorithm)
 
 
