@@ -172,6 +172,8 @@ def _given(values: Mapping[str, str], noted: set[str]) -> set[str]:
     }
     if "chip_peak_flops_per_s" in noted:
         given |= _peak(values)
+    if "chip_attention_flops_per_s" in noted and "arithmetic.attention" in values:
+        given.add(f"chip.peak_by_format.{values['arithmetic.attention']}")
     for table, prefix in (("network", "network_"), ("links", "links.")):
         given |= _link(values, noted, table, prefix)
     for kind in ("matrix", "vector"):

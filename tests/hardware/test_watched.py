@@ -164,6 +164,16 @@ def test_a_precision_is_read_where_what_it_says_is() -> None:
     assert {"nodes", "devices.0.arithmetic.compute"}.isdisjoint(left)
 
 
+def test_the_peak_of_the_attentions_format_is_read_where_attention_is() -> None:
+    """Products in fp8 leave attention and the head in bf16."""
+    seen: set[str] = set()
+    array = load_array("h100-cluster", ["precision=fp8"])
+    assert watched(array, seen).group.kinds[0][0].chip_attention_flops_per_s == 989e12
+    left = unread(array, seen)
+    assert "devices.0.chip.peak_by_format.bf16" not in left
+    assert "devices.0.chip.peak_by_format.fp32" in left
+
+
 def test_a_stack_is_read_where_its_habits_are_or_what_it_makes_of_a_device() -> None:
     seen: set[str] = set()
     array = load_array("h100-cluster", ["stack=nemo-2024"])
