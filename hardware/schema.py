@@ -193,7 +193,7 @@ class LevelTable(LinkTable):
     reduces: Share = 0.0
     cables: list[CableText] = Field(default=[], min_length=1, max_length=MOST_CABLES)
     copy_bytes_per_s: ByteRate = Field(default=0.0, alias="copy")
-    protocols: list[ProtocolText] = Field(default=[], min_length=1, max_length=MOST_PROTOCOLS)
+    protocols: list[ProtocolText] = Field(default=[], max_length=MOST_PROTOCOLS)
 
     @model_validator(mode="after")
     def _own_size(self) -> LevelTable:

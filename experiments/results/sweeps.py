@@ -261,8 +261,15 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
     crossed = changes_of_place(grid, cases)
     for cross in crossed or []:
         unit = grid.axes[0].unit
-        value = format_quantity(cross.value, unit) if unit else f"{cross.value:.4g}"
-        yield f"{cross.network}: {cross.first} = {cross.second} at {value}"
+        below, above = (
+            format_quantity(value, unit) if unit else f"{value:.4g}"
+            for value in (cross.below, cross.above)
+        )
+        rounded = float(f"{cross.value:.2g}")
+        about = format_quantity(rounded, unit) if unit else f"{rounded:g}"
+        exact = cross.below == cross.above
+        where = f"at {below}" if exact else f"between {below} and {above}, at about {about}"
+        yield f"{cross.network}: {cross.first} = {cross.second} {where}"
     fair = cases["baseline_fits"]
     if not fair.all():
         yield (

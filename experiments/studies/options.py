@@ -229,9 +229,12 @@ def array_of(given: str | Array, changes: Sequence[str] = ()) -> Array:
     if not isinstance(given, Array):
         return load_array(given, changes, usual=True)
     if changes:
+        keys = ", ".join(
+            f"{key!r}: {value!r}" for key, _, value in (c.partition("=") for c in changes)
+        )
         raise UsageError(
             f"{', '.join(changes)}: the array {given.name!r} is an object without its spec file; "
-            "give its name or path instead, or change it with dataclasses.replace"
+            f"give its name or path instead, or make it so: accelarray.array(NAME, set={{{keys}}})"
         )
     return given
 

@@ -228,13 +228,18 @@ def _name(array: Array, varied: Set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """Where two planners take equally long; ``value`` is in the axis' unit."""
+    """Where two planners take equally long: about at ``value``, in the axis' unit.
+
+    It is between two simulated values, ``below`` and ``above``, which are one where it is exact.
+    """
 
     network: str
     first: str
     second: str
     value: float
     speedup: float
+    below: float
+    above: float
 
 
 def changes_of_place(grid: Grid, table: pandas.DataFrame) -> list[Crossover] | None:
@@ -275,5 +280,6 @@ def crossovers(table: pandas.DataFrame, axis: Axis) -> list[Crossover]:
                 t = before / (before - after)
                 value = back(scale(x0) + t * (scale(x1) - scale(x0)))
                 height = math.exp(a0 + t * (a1 - a0))
-                found.append(Crossover(str(network), first, second, value, height))
+                below = x0 if after else x1
+                found.append(Crossover(str(network), first, second, value, height, below, x1))
     return found

@@ -56,8 +56,21 @@ def _assumed(array: Array, execution: Execution) -> Iterator[str]:
 def changed(array: Array, execution: Execution) -> list[str]:
     """Sentences about what was changed, by ``--set`` or ``--vary``, and is not read."""
     keys = [s.key for s in array.settings if s.source == COMMAND_LINE]
-    names = _once([key for key in keys if key in _unread(array, execution)])
-    return list(_sentences(names, ", which was changed", array, execution))
+    idle = _unread(array, execution)
+    names = _once([key for key in keys if key in idle])
+    partly = _partly([key for key in keys if key not in idle], array)
+    return [*_sentences(names, ", which was changed", array, execution), *partly]
+
+
+def _partly(keys: Sequence[str], array: Array) -> Iterator[str]:
+    """What large messages alone read, where a tier has times of its own for small ones."""
+    for i, tier in enumerate(array.topology.levels):
+        own = [f"topology.levels.{i}.{name}" for name in ("latency", "half_size")]
+        if tier.protocols and (of := [key for key in own if key in keys]):
+            yield (
+                f"Large messages alone read {' and '.join(of)}: small ones take the times of "
+                f"topology.levels.{i}.protocols (without them: topology.levels.{i}.protocols=[])."
+            )
 
 
 def _sentences(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -210,10 +210,10 @@ def _places(setting: Setting, wires: Wires) -> tuple[Unit, list[Ints]]:
     fits = [unit for unit in units if counts[unit] == setting.workers]
     fits += [unit for unit in units if counts[unit] > setting.workers]
     if not fits:
-        have = ", ".join(f"{count:,} {unit}s" for unit, count in counts.items())
+        have = ", ".join(f"{n:,} {unit}{'s' * (n > 1)}" for unit, n in counts.items())
         raise TrainingError(
-            f"--workers {setting.workers}: {setting.array.name} has {have}; take fewer workers, "
-            f"or more devices (--set devices.0.count={setting.workers})"
+            f"--workers {setting.workers}: {setting.array.name} has {have}; take "
+            f"{max(counts.values()):,} workers or fewer, or an array of more devices"
         )
     unit = fits[0]
     places = np.split(np.arange(wires.cores), np.flatnonzero(np.diff(of[unit])) + 1)

@@ -153,7 +153,8 @@ def test_crossovers_of_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     args = ("sweep", "--vary", vary, "--networks", "lenet", "--planners", "owt,hypar,accpar")
     assert result.summary() == said(capsys, *args, *SET)
     for cross in result.crossovers:
-        assert f"{cross.first} = {cross.second} at" in result.summary()
+        assert f"{cross.first} = {cross.second} between" in result.summary()
+        assert cross.below < cross.value < cross.above
 
 
 @pytest.mark.parametrize("model", ["published", "deployed"])

@@ -73,14 +73,14 @@ def test_where_data_parallelism_does_not_fit_there_is_no_speedup() -> None:
     assert np.isnan(along(first.lines[0], "y")).all()
     assert not np.isnan(along(second.lines[0], "y")).any()
     rows["baseline_fits"] = False
-    cross = Crossover("alexnet", "owt", "accpar", 5e10, 3.0)
+    cross = Crossover("alexnet", "owt", "accpar", 5e10, 3.0, 4e10, 6e10)
     panels = plot_sweep(GRID, rows, [cross]).axes
     assert {panel.get_ylabel() for panel in panels} == {"step time [ms]"}
     assert all(len(panel.lines) == 2 for panel in panels)
 
 
 def test_crossovers_are_marked_in_their_networks_panel() -> None:
-    cross = Crossover("alexnet", "owt", "accpar", 5e10, 3.0)
+    cross = Crossover("alexnet", "owt", "accpar", 5e10, 3.0, 4e10, 6e10)
     first, second = shown(plot_sweep(GRID, table(GRID), [cross]).axes)
     assert len(first.lines) == 2
     mark = second.lines[2]

@@ -171,6 +171,7 @@ def test_crossovers_are_where_two_lines_meet() -> None:
     (cross,) = crossovers(table, axis)
     assert (cross.first, cross.second) == ("a", "b")
     assert cross.value == pytest.approx(10)
+    assert (cross.below, cross.above) == (4, 16)
     assert cross.speedup == pytest.approx(10)
 
 
@@ -181,7 +182,9 @@ def test_crossovers_on_a_point_and_over_a_stretch() -> None:
         rows = [("net", "a", x, y) for x, y in enumerate(first, 1)]
         rows += [("net", "b", x, y) for x, y in enumerate(second, 1)]
         table = pandas.DataFrame(rows, columns=["network", "planner", axis.title, "speedup"])
-        return [cross.value for cross in crossovers(table, axis)]
+        found = crossovers(table, axis)
+        assert all(cross.below == cross.value == cross.above for cross in found)
+        return [cross.value for cross in found]
 
     assert crossed([1, 2, 3, 4, 5], [5, 4, 3, 2, 1]) == [pytest.approx(3)]
     assert crossed([1, 2, 2, 4, 5], [5, 2, 2, 2, 1]) == [pytest.approx(2)]

@@ -197,3 +197,18 @@ def test_ports_of_devices_are_not_read_where_the_outer_tier_has_its_own(
     array = load_array(str(path), ["devices.0.network.bandwidth=1 Gbit/s"])
     (said,) = changed(array, DEPLOYED)
     assert "does not read devices.0.network.bandwidth" in said
+
+
+def test_a_tiers_latency_is_not_that_of_small_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its protocols have their own; without them all messages have the tier's."""
+    ask, times = ["collective", "all-reduce", "--bytes", "1MB", "--array", "dgx-h100"], []
+    for without in ([], ["--set", "topology.levels.0.protocols=[]"]):
+        for latency in ("0 s", "500 us"):
+            change = ["--set", f"topology.levels.0.latency={latency}"]
+            assert main([*ask, *without, *change, "--format", "json"]) == 0
+            found = json.loads(capsys.readouterr().out)
+            times.append(found["time_s"])
+            said = "Large messages alone read topology.levels.0.latency" in str(found["warnings"])
+            assert said == (not without)
+    assert times[0] == times[1]
+    assert times[3] > times[2] + 500e-6
