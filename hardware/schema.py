@@ -61,9 +61,7 @@ MOST_CABLES = 256
 MOST_UNITS = 16
 
 Count = Annotated[int, whole(1, 4096)]
-Shape = Annotated[
-    tuple[Annotated[int, whole(1, 1 << 17)], ...], Field(min_length=1, max_length=3, strict=False)
-]
+Shape = Annotated[tuple[Annotated[int, whole(1, 1 << 17)], ...], Field(max_length=3, strict=False)]
 
 CableText = Annotated[list[Cable], BeforeValidator(cables)]
 ProtocolText = Annotated[Protocol, BeforeValidator(protocol)]

@@ -27,8 +27,8 @@ class Builder:
     ) -> str:
         """A layer of any type by its name; ``given`` are its sizes (``LayerType.layer``)."""
         sources = sources or (after or self.last,)
-        shapes = [self._shapes[source] for source in sources]
         try:
+            shapes = [self.shape(source) for source in sources]
             layer = layer_type(kind).layer(name, sources, shapes, **given)
         except NetworkError as error:
             raise NetworkError(f"{self.name}, {name}: {error}") from None
@@ -69,7 +69,7 @@ class Builder:
 
     def fc(self, name: str, features: int, *, bias: bool = False, after: str | None = None) -> str:
         """Fully connected layer; its input must be a vector (see ``flatten``)."""
-        shape = self._shapes[after or self.last]
+        shape = self.shape(after or self.last)
         if shape.area != 1:
             raise NetworkError(f"{self.name}, {name}: fc reads a vector, got {shape}")
         return self.linear(name, features, bias=bias, after=after)
@@ -161,7 +161,9 @@ class Builder:
         return self.layer("concat", name, *sources)
 
     def shape(self, name: str) -> Tensor:
-        """What the layer ``name`` writes."""
+        """What the layer ``name`` writes; raises NetworkError where there is none."""
+        if name not in self._shapes:
+            raise NetworkError(f"no layer {name!r} so far; the last one is {self.last!r}")
         return self._shapes[name]
 
     def build(self, description: str = "") -> Network:

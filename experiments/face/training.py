@@ -36,7 +36,7 @@ from experiments.results.sweeps import axes_of
 from experiments.studies.training.pipeline import METHOD, piped, piped_tables
 from experiments.studies.training.run import Trained, Training, each, unread_changes
 from experiments.studies.training.sweep import points, swept
-from experiments.studies.training.tables import grid, several, tables
+from experiments.studies.training.tables import grid, lines, several, tables
 from experiments.terms import aliased
 from hardware import Array
 from simulator.asynchronous.registry import ALGORITHMS
@@ -206,7 +206,7 @@ def _told(
     data = [aliased(one) for one in found]
     return TrainResult(
         {"methods": data} if listed else data[0],
-        lambda: [flat(one) for one in data],
+        lambda: [aliased(line) for line in lines(found)],
         lambda: list(shown(found)),
         about=_about(asked, methods),
     )

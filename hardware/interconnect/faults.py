@@ -9,7 +9,7 @@ from hardware.array import Group
 from hardware.device import Device
 from hardware.interconnect.cables import MOST_NODES, cable_faults
 from hardware.interconnect.topologies import DESIGNS, with_members
-from hardware.topology import Tier, Topology
+from hardware.topology import Tier, Topology, near_square
 
 _MEANINGS = {
     "shape": "has a shape",
@@ -32,7 +32,10 @@ def faults_of(topology: Topology, group: Group) -> Iterator[tuple[str, str]]:
         yield from _count_faults(topology, group.units, "boards")
     else:
         for device, count in group.kinds:
-            yield from _count_faults(topology, count * device.chips, f"{device.name} chips")
+            chips = f"{device.name} chips"
+            if len(group.kinds) > 1:
+                chips += f", each kind of device has a {topology.kind} of its own"
+            yield from _count_faults(topology, count * device.chips, chips)
             yield from _link_faults(topology, device, count * device.chips)
 
 
@@ -44,7 +47,8 @@ def _key_faults(topology: Topology) -> Iterator[tuple[str, str]]:
             those = " or ".join(
                 f"a {name}" for name, design in DESIGNS.items() if key in design.keys
             )
-            yield f"topology.{key}", f"only {those} {meaning}, not a {topology.kind}"
+            without = "; topology.shape = [] takes it away" if key == "shape" else ""
+            yield f"topology.{key}", f"only {those} {meaning}, not a {topology.kind}{without}"
 
 
 def _has(topology: Topology, key: str) -> bool:
@@ -54,7 +58,11 @@ def _has(topology: Topology, key: str) -> bool:
 def _count_faults(topology: Topology, nodes: int, what: str) -> Iterator[tuple[str, str]]:
     shape, most = topology.shape, DESIGNS[topology.kind].most
     if shape and _has(topology, "shape") and prod(shape) != nodes:
-        yield "topology.shape", f"{list(shape)} is {prod(shape)} nodes; there are {nodes} {what}"
+        fits = f"topology.shape = [] takes {list(near_square(nodes))}"
+        yield (
+            "topology.shape",
+            f"{list(shape)} is {prod(shape)} nodes; there are {nodes} {what}; {fits}",
+        )
     if most is not None and nodes > most:
         words = topology.kind.replace("_", " ")
         yield "topology.kind", f"{nodes} {what}; at most {most} {words}"

@@ -152,7 +152,6 @@ LOW = f"{LEVEL}.1.protocols.0"
         (POD, HERE, 'kind = "taurus"', "topology.kind", "'torus'"),
         (POD, HERE, 'kind = "torus"\nshape = [3, 3]', "topology.shape", "[3, 3] is 9 nodes; there"),
         (POD, HERE, 'kind = "torus"\nshape = [2, 2, 1, 1]', "topology.shape", "must have at most"),
-        (POD, HERE, 'kind = "torus"\nshape = []', "topology.shape", "must have at least 1 item"),
         (POD, HERE, 'kind = "torus"\nshape = [0, 4]', "topology.shape.0", "0: must be a whole num"),
         (POD, HERE, 'kind = "torus"\nshape = "2x2"', "topology.shape", "must be a list"),
         (POD, HERE, 'kind = "ring"\nshape = [4]', "topology.shape", "only a torus or a mesh"),

@@ -70,6 +70,10 @@ def test_each_method_reads_the_last_layer_or_the_one_named() -> None:
         (lambda net: net.add("s", "a", "small"), "net, s: cannot add shapes"),
         (lambda net: net.mul("s", "a", "small"), "net, s: cannot mul shapes"),
         (lambda net: net.concat("c", "a", "small"), "net, c: cannot concatenate shapes"),
+        (lambda net: net.conv("c", 4, 1, stride=0), "net, c: stride 0: at least 1"),
+        (lambda net: net.add("s", "a", "nope"), "net, s: no layer 'nope' so far; the last one is"),
+        (lambda net: net.fc("f", 3, after="nope"), "no layer 'nope' so far"),
+        (lambda net: net.shape("nope"), "no layer 'nope' so far"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(what: object, words: str) -> None:

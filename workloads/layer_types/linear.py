@@ -169,4 +169,6 @@ def slid(layer: Layer) -> tuple[int, int]:
 
 def window(side: int, kernel: int, stride: int, padding: int) -> int:
     """Output side of a sliding window (floor division, as torch and Caffe's conv)."""
+    if stride < 1:
+        raise NetworkError(f"stride {stride}: at least 1")
     return (side + 2 * padding - kernel) // stride + 1

@@ -13,7 +13,7 @@ from experiments.output import UsageError
 from experiments.studies.options import Axis, Value, array_of
 from experiments.studies.running.store import Store
 from experiments.studies.training.run import Training
-from experiments.studies.training.tables import mean
+from experiments.studies.training.tables import measures
 from hardware import Array
 
 WHOLE = ("workers", "iterations", "batch", "seed")
@@ -81,16 +81,8 @@ def swept(
 
 def _row(training: Training, asked: Training) -> Row:
     one = training.run()
-    row: Row = {
-        "iterations_per_s": one.iterations_per_s,
-        "slowest_per_s": min(one.each_per_s),
-        "time_s": one.time_s,
-        "waiting": sum(one.waiting.values()) / (one.time_s * one.asked.workers or 1.0),
-        "staleness": mean(one.run.staleness),
-        "gap": max(one.run.gaps, default=0),
-        "hang": str(one.hang) if one.hang else None,
-    }
+    row: Row = measures(one.to_dict())
     if asked.learn is not None or one.asked.learn is not None:
-        row["loss"] = one.curve[-1][1] if one.curve else None
-        row["time_to_target_s"] = one.to_target_s
-    return row
+        row.setdefault("loss", None)
+        row.setdefault("time_to_target_s", None)
+    return {**row, "hang": str(one.hang) if one.hang else None}

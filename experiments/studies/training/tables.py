@@ -8,8 +8,10 @@ from typing import Any
 from rich.table import Table
 
 from experiments.output import fitted, pairs_table
+from experiments.results.formats import flat
 from experiments.studies.options import Axis
 from experiments.studies.training.run import Training
+from experiments.terms import duration
 from hardware import format_quantity
 
 LEAST_REST = 5e-4
@@ -26,13 +28,9 @@ def learned_rows(data: Mapping[str, Any]) -> dict[str, str]:
         return {}
     rows = {f"loss, {learned['problem']}": f"{learned['loss']:.6g}"}
     if learned["target"] is not None:
-        rows[f"time to {learned['target']:g}"] = _reached(learned, " s")
+        at_s = learned["time_to_target_s"]
+        rows[f"time to {learned['target']:g}"] = "never" if at_s is None else duration(at_s)
     return rows
-
-
-def _reached(learned: Mapping[str, Any], unit: str = "") -> str:
-    at_s = learned["time_to_target_s"]
-    return "never" if at_s is None else f"{at_s:.6g}{unit}"
 
 
 def tables(found: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
@@ -53,12 +51,12 @@ def _one(data: Mapping[str, Any]) -> Table:
         "workers": f"{len(each)}, each a {data['worker_is']}, {data['batch']} samples",
         "slowdown": ", ".join(data["slowdown"]),
         **({"graph": data["graph"]} if data["graph"] is not None else {}),
-        "one worker's step": f"{data['step_s']:.9f} s",
+        "one worker's step": duration(data["step_s"]),
         "gradients": format_quantity(data["gradient_bytes"], "B"),
     }
-    times = {"time": f"{data['time_s']:.9f} s"}
+    times = {"time": duration(data["time_s"])}
     if (everybody_s := data["everybody_s"]) is not None:
-        times[f"everybody's {data['iterations']}"] = f"{everybody_s:.9f} s"
+        times[f"everybody's {data['iterations']}"] = duration(everybody_s)
     times |= {
         "iterations": f"{data['iterations_per_s']:.6g} a second, all together",
         "": f"{min(each):.6g} to {max(each):.6g} a second each",
@@ -92,33 +90,85 @@ def spread(histogram: Mapping[str, int]) -> str:
     return f"{mean(counts):.3g} on average, at most {max(counts)}"
 
 
+def measures(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers of a run, one each, of what ``--format json`` has of it.
+
+    ``waiting`` is the share of all workers' time, ``staleness`` the mean, ``gap`` the largest.
+    """
+    stale = {int(value): count for value, count in data["staleness"].items()}
+    whole_s = data["time_s"] * len(data["workers"]) or 1.0
+    row = {
+        "iterations_per_s": data["iterations_per_s"],
+        "slowest_per_s": min(data["workers"]),
+        "time_s": data["time_s"],
+        "waiting": sum(data["waiting"].values()) / whole_s,
+        "staleness": mean(stale),
+        "gap": max(map(int, data["gaps"]), default=0),
+    }
+    if learned := data["learning"]:
+        row["loss"] = learned["loss"]
+        if learned["target"] is not None:
+            row["time_to_target_s"] = learned["time_to_target_s"]
+    return row
+
+
+def lines(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A line of a spreadsheet for each method."""
+    return [
+        {
+            **flat(one),
+            "workers": len(one["workers"]),
+            "slowdown": ", ".join(one["slowdown"]),
+            **measures(one),
+            "hang": bool(one["hang"]),
+        }
+        for one in found
+    ]
+
+
+HEADINGS = {
+    "iterations_per_s": "iterations/s",
+    "slowest_per_s": "slowest",
+    "time_s": "time",
+    "staleness": "stale",
+    "time_to_target_s": "to target",
+}
+LEAST = ("to target", "gap", "stale", "slowest", "waiting")
+"""Columns that narrow terminals do without, the first of them first."""
+
+
+def _cells(row: Mapping[str, Any]) -> dict[str, str]:
+    """Measures as people read them."""
+
+    def shown(key: str, value: Any) -> str:
+        if value is None:
+            return "never" if key == "time_to_target_s" else ""
+        if key == "waiting":
+            return f"{value:.1%}"
+        if key in ("time_s", "time_to_target_s"):
+            return duration(value)
+        if not isinstance(value, float):
+            return str(value)
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+    return {HEADINGS.get(key, key): shown(key, value) for key, value in row.items()}
+
+
 def several(found: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
     """A row for each method, of what ``--format json`` has of it."""
     first = found[0]
     slow, workers = ", ".join(first["slowdown"]), len(first["workers"])
     title = f"{first['network']}, {workers} workers on {first['array']}, slowdown {slow}"
-    rows = []
-    for one in found:
-        stale = {int(value): count for value, count in one["staleness"].items()}
-        waited = sum(one["waiting"].values()) / (one["time_s"] * workers or 1.0)
-        row = {
-            "method": one["method"],
-            "iterations/s": f"{one['iterations_per_s']:.5g}",
-            "slowest": f"{min(one['workers']):.4g}",
-            "time [s]": f"{one['time_s']:.5g}",
-            "waiting": f"{waited:.1%}",
-            "stale": f"{mean(stale):.3g}" if stale else "",
-            "gap": str(max(map(int, one["gaps"]), default=0)),
-        }
-        if learned := one["learning"]:
-            row["loss"] = f"{learned['loss']:.4g}"
-        if learned and learned["target"] is not None:
-            row[f"to {learned['target']:g} [s]"] = _reached(learned)
-        if any(other["hang"] for other in found):
-            row["hangs"] = "yes" if one["hang"] else ""
-        rows.append(row)
-    yield from fitted(title, rows, ("gap", "stale", "slowest"))
-    if first["learning"]:
+    rows = [{"method": one["method"]} | _cells(measures(one)) for one in found]
+    if any(one["hang"] for one in found):
+        rows = [
+            row | {"hangs": "yes" if one["hang"] else ""}
+            for row, one in zip(rows, found, strict=True)
+        ]
+    if (learned := first["learning"]) and learned["target"] is not None:
+        title = f"{title}, target loss {learned['target']:g}"
+    yield from fitted(title, rows, LEAST[1:4])
+    if learned:
         yield SMALL
 
 
@@ -126,20 +176,16 @@ def grid(
     asked: Training, axes: Sequence[Axis], rows: Sequence[dict[str, Any]]
 ) -> list[Table | str]:
     """A row for each run of a grid, and why those hang that do."""
-    hangs = [row["hang"] for row in rows if row["hang"]]
+    hangs, varied = [row["hang"] for row in rows if row["hang"]], {axis.title for axis in axes}
+    labels = {a.title: {value.number: value.label for value in a.values} for a in axes}
     shown = []
     for row in rows:
-        cells = {axis.title: str(row[axis.title]) for axis in axes}
-        cells |= {key: _number(value) for key, value in row.items() if key not in (*cells, "hang")}
+        cells = {
+            axis.key: str(labels[axis.title].get(row[axis.title], row[axis.title])) for axis in axes
+        }
+        own = {key: value for key, value in row.items() if key not in varied and key != "hang"}
+        cells |= _cells(own)
         if hangs:
             cells["hangs"] = "yes" if row["hang"] else ""
         shown.append(cells)
-    title = f"{asked.network.name}, {len(rows)} runs"
-    least = ("time_to_target_s", "staleness", "gap", "slowest_per_s", "waiting")
-    return [*fitted(title, shown, least), *hangs[:1]]
-
-
-def _number(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    return [*fitted(f"{asked.network.name}, {len(rows)} runs", shown, LEAST), *hangs[:1]]

@@ -1,5 +1,7 @@
 """``accelarray train``: its JSON, tables, pictures, traces, comparisons, and bad input."""
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -126,9 +128,25 @@ def test_what_is_used_otherwise_than_one_may_think_is_said(
 
 def test_csv_has_a_line_for_each_method(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*BASE, "--compare", "all-reduce,prague", "--format", "csv"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert "iterations_per_s" in lines[0]
+    lines = [*csv.DictReader(io.StringIO(capsys.readouterr().out))]
+    assert [line["method"] for line in lines] == ["all-reduce", "prague"]
+    assert main([*BASE, "--compare", "all-reduce,prague", "--format", "json"]) == 0
+    for line, one in zip(lines, json.loads(capsys.readouterr().out)["methods"], strict=True):
+        assert float(line["iterations_per_s"]) == one["iterations_per_s"]
+        assert float(line["slowest_per_s"]) == min(one["workers"])
+        assert int(line["workers"]) == len(one["workers"])
+        whole_s = one["time_s"] * len(one["workers"])
+        assert float(line["waiting"]) == pytest.approx(sum(one["waiting"].values()) / whole_s)
+        assert int(line["gap"]) == max(map(int, one["gaps"]))
+        assert line["hang"] == "False"
+
+
+def test_varied_values_are_shown_as_they_are_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    vary = "topology.bandwidth=10 GB/s,100 GB/s"
+    assert main([*BASE, "--vary", vary]) == 0
+    said = capsys.readouterr().out
+    assert "│ 100 GB/s " in said
+    assert "iterations/s" in said
 
 
 def test_a_trace_is_of_one_method(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,9 @@ def test_nodes_are_boards_of_several_workers_or_tiers() -> None:
 
 
 def test_too_many_workers() -> None:
-    with pytest.raises(TrainingError, match="has 1 boards, 4 chips, 8 cores; take fewer"):
+    with pytest.raises(
+        TrainingError, match="has 1 board, 4 chips, 8 cores; take 8 workers or fewer"
+    ):
         on("tpu-v3-8", 9)
     with pytest.raises(TrainingError, match="--workers 0"):
         on("tpu-v3-8", 0)
