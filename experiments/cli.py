@@ -109,7 +109,7 @@ def _finish(name: str, one: Parser) -> None:
     order = [one._positionals.title, OWN, *GROUPS, one._optionals.title]
     one._action_groups.sort(key=lambda group: order.index(group.title))
     one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
-    further = "More options, for --set KEY=VALUE and --config FILE: accelarray list options"
+    further = "More flags and options, for --set and --config: accelarray list options"
     parts = [one.epilog, further if "config" in one.keys else "", epilog(name)]
     one.epilog = "\n\n".join(filter(None, parts))
 

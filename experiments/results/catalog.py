@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, overload
 
 from experiments.options import option_rows
@@ -105,7 +105,14 @@ def _planner(name: str) -> dict[str, Any]:
 
 def _method(name: str) -> dict[str, Any]:
     method = ALGORITHMS[name]
-    return {"name": name, "about": _first_line(method).replace("``", ""), "source": method.source}
+    about = _first_line(method).replace("``", "'")
+    values = ((one.name, one.default) for one in fields(method))
+    words = {True: "yes", False: "no"}
+    options = [
+        f"{key}={words[value] if isinstance(value, bool) else value}" for key, value in values
+    ]
+    told = f" Options: {', '.join(options)}." if options else ""
+    return {"name": name, "about": about + told, "source": method.source}
 
 
 def _first_line(thing: object) -> str:

@@ -65,7 +65,8 @@ def _read(field: Field[Any], kind: Any, text: str) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise TrainingError(f"option {field.name}={text}: a whole number") from None
+        apart = "; ':' parts options" if "," in text else ""
+        raise TrainingError(f"option {field.name}={text}: a whole number{apart}") from None
 
 
 def within(name: str, value: int, least: int, most: int | None = None, why: str = "") -> None:

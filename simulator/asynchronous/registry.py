@@ -60,7 +60,8 @@ def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algor
         return ALGORITHMS[name].of(options or {})
     place = name if ":" in name else _installed().get(name)
     if place is None:
-        raise TrainingError(f"unknown method {name!r}; {hint(name, algorithm_names())}")
+        several = "several: --compare; " if "," in name else ""
+        raise TrainingError(f"unknown method {name!r}; {several}{hint(name, algorithm_names())}")
     if place is name and (remedy := of_ours(place)) is not None:
         raise TrainingError(f"method {name!r}: {remedy}")
     try:
