@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from array import array as column
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.jobs import Ints, Job, Links, as_kept
-from simulator.engine.operations import SEND, Operation, Program, Task
+from simulator.engine.operations import SEND, Operation, Program, Sent, Task
 
 ACCELERATION = "blocks"
 NOBODY, SEVERAL = -1, -2
@@ -98,12 +98,18 @@ class OwnLinks:
         self._program, self._links = program, links
         self._owner = np.full(len(links.bandwidth), NOBODY)
         givers: dict[tuple[Operation, int], set[int]] = {}
+        sent: dict[int, tuple[Mapping[Operation, tuple[Sent, ...]], list[int]]] = {}
         for number, worker in enumerate(program.workers):
-            sent = worker.rank_program.routes.values() if worker.rank_program else ()
-            given = [(task.operation, task.parties) for task in worker.template if task.parties]
-            given += [(way.operation, 1) for ways in sent for way in ways]
-            for one in given:
-                givers.setdefault(one, set()).add(number)
+            for task in worker.template:
+                if task.parties:
+                    givers.setdefault((task.operation, task.parties), set()).add(number)
+            if worker.rank_program:  # workers of a pipeline have the routes of all
+                routes = worker.rank_program.routes
+                sent.setdefault(id(routes), (routes, []))[1].append(number)
+        for routes, numbers in sent.values():
+            for ways in {id(ways): ways for ways in routes.values()}.values():
+                for way in ways:  # of many workers two are enough: nobody is alone
+                    givers.setdefault((way.operation, 1), set()).update(numbers[:2])
         for (operation, parties), several in sorted(givers.items(), key=lambda item: len(item[1])):
             together = [*several] if len(several) == parties else []  # else in meetings apart
             first = together[0] if parties == 1 and together else SEVERAL

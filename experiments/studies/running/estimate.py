@@ -87,9 +87,10 @@ SEARCH = "search"
 SUBSETS, LAYOUTS, MOST_LAYOUTS = 6, 20, 160
 """Steps of ``--planner search``: of each power of two of each kind (published), and of layouts for
 each node, at most so many (deployed; lenet, alexnet, vgg16 and resnet50 on tpu-v3-8)."""
-OPEN = Estimate(0.2, 1e5)
-"""With ``--stages auto``, of each level of each kind and each power of two of the batch: llama2-13b
-on 64 devices of three kinds, batch 128 (25 November 2026)."""
+OPEN, OPEN_NODE = Estimate(0.12, 1e5), Estimate(3e-3, 0.0)
+"""With ``--stages auto``, of each level of each kind and each power of two of the batch, and for
+each node: ten cases from lenet on 8 cores to llama3-8b on 32 GPUs of two kinds took 0.6 to 2.2
+times as long (29 November 2026)."""
 
 
 def estimate(case: Case) -> Estimate:
@@ -105,7 +106,7 @@ def estimate(case: Case) -> Estimate:
     found = found.plus(nodes * parts, FOLDED[model])
     staging = case.execution.staging
     if staging is not None and staging.is_open:
-        return found.plus(parts * case.batch.bit_length(), OPEN)
+        return found.plus(parts * case.batch.bit_length(), OPEN.plus(nodes, OPEN_NODE))
     if case.planner_name == SEARCH:
         steps = min(LAYOUTS * nodes, MOST_LAYOUTS) if deployed else SUBSETS * parts
         found = found._replace(seconds=found.seconds * (1 + steps))
@@ -189,7 +190,7 @@ def check_memory(cases: Iterable[Case], given: str | float | None) -> None:
 
 
 def forewarning(cases: Iterable[Case], jobs: int = 1) -> str | None:
-    """A sentence for a run that will need much, with what would be cheaper; None for others."""
+    """A sentence for a run that will need much, with what would take less; None for others."""
     asked = list(cases)
     found = together(asked)
     if not found.large:
@@ -197,18 +198,18 @@ def forewarning(cases: Iterable[Case], jobs: int = 1) -> str | None:
     at_once = min(jobs, len(asked))
     needed = Estimate(START_S + found.seconds / at_once, found.held_bytes * at_once)
     steps = f"{len(asked):,} steps" if len(asked) > 1 else "this step"
-    cheaper = []
+    less = []
     if any(not case.folded for case in asked):
         folded = together(replace(case, folded=True) for case in asked)
-        cheaper.append(f"folded (the same result) {folded}")
+        less.append(f"folded (the same result): {folded}")
     if any(case.execution.model == "deployed" for case in asked):
         published = [replace(case, execution=PUBLISHED) for case in asked]
-        cheaper.append(f"under the published model {together(published)}")
+        less.append(f"under the published model: {together(published)}")
     if len(asked) > 1:
-        cheaper.append("fewer networks, planners or values in proportion")
-    if not cheaper:
-        cheaper.append("a network of fewer layers, or an array of fewer kinds or levels, is less")
-    return f"{steps} will take {needed}, roughly; cheaper: {'; '.join(cheaper)}"
+        less.append("fewer networks, planners or values take less in proportion")
+    if not less:
+        less.append("fewer layers, kinds of devices or levels take less")
+    return f"{steps} will take {needed}, roughly; {'; '.join(less)}"
 
 
 def forewarn(cases: Iterable[Case]) -> tuple[str, ...]:

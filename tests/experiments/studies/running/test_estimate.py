@@ -117,9 +117,9 @@ def test_what_would_be_cheaper_is_said_with_what_it_takes() -> None:
     one = CASES["every core"]
     large = replace(one, array=load_array("accpar-mixed", ["devices.0.count=4096"]))
     said = forewarning([large]) or ""
-    assert f"folded (the same result) {estimate(replace(large, folded=True))}" in said
+    assert f"folded (the same result): {estimate(replace(large, folded=True))}" in said
     published = replace(large, execution=PUBLISHED)
-    assert f"under the published model {estimate(published)}" in said
+    assert f"under the published model: {estimate(published)}" in said
     deep = replace(case("llama3-405b"), array=load_array("accpar-mixed"))
     lone = forewarning([deep] * 1) or forewarning([deep] * 400) or ""
     assert "400 steps" in lone
@@ -144,7 +144,7 @@ def test_a_long_step_is_announced_on_stderr_and_in_json(
     assert main(["simulate", "lenet", "--planner", "owt", "--format", "json"]) == 0
     said = capsys.readouterr()
     (warning,) = long(said.out)
-    assert re.match(r"this step will take about 0.\d+ s and \d MB, roughly; cheaper: ", warning)
+    assert re.match(r"this step will take about 0.\d+ s and \d MB, roughly; ", warning)
     assert said.err == f"accelarray: warning: {warning}\n"
 
 
