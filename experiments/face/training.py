@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from rich.table import Table
 
@@ -39,6 +39,7 @@ from experiments.studies.training.sweep import points, swept
 from experiments.studies.training.tables import grid, lines, several, tables
 from experiments.terms import aliased
 from hardware import Array
+from simulator import CollectiveError
 from simulator.asynchronous.registry import ALGORITHMS
 
 
@@ -166,10 +167,36 @@ def _compared(
 ) -> TrainResult:
     """Every method on the same draws."""
     with hearing(progress, 100 * len(methods)) as hears:
-        found = [one.run(lambda: hears("")) for one in each(asked, methods)]
-    numbers, said = [one.to_dict() for one in found], [said for one in found for said in one.said]
+        found, said = _able(asked, methods, lambda one: one.run(lambda: hears("")))
+    numbers = [one.to_dict() for one in found]
+    said += [said for one in found for said in one.said]
+    methods = [one.asked.method for one in found]
     result = _told(found[0].asked, methods, numbers, said, tables, listed=listed)
     return replace(result, picture=partial(plot_training, found), runs=tuple(found))
+
+
+T = TypeVar("T")
+
+
+def _able(
+    asked: Training, methods: Sequence[str], made: Callable[[Training], T]
+) -> tuple[list[T], list[str]]:
+    """What is made of each method, and sentences about those that the wires cannot do.
+
+    Raises CollectiveError where they can do none.
+    """
+    found, said = list[T](), list[str]()
+    for one in each(asked, methods):
+        try:
+            found.append(made(one))
+        except CollectiveError as why:
+            if len(methods) == 1:
+                raise
+            reason = str(why).partition(";")[0]
+            said.append(f"{one.method} is left out, {asked.array.name} cannot do it: {reason}")
+    if not found:
+        raise CollectiveError("; ".join(said))
+    return found, said
 
 
 def _kept(
@@ -181,14 +208,16 @@ def _kept(
         trained = one.run()
         return {"numbers": trained.to_dict(), "said": trained.said}
 
-    rows = []
     with opened(store) as kept, hearing(progress, len(methods)) as hears:
-        for one in each(asked, methods):
-            made = partial(row, one)
-            identity = ("train, compared", *one.identity)
-            rows.append(kept.once(identity, made) if kept and one.is_ours else made())
+
+        def known(one: Training) -> dict[str, Any]:
+            made, identity = partial(row, one), ("train, compared", *one.identity)
+            found = kept.once(identity, made) if kept and one.is_ours else made()
             hears(one.method)
-    said = [said for one in rows for said in one["said"]]
+            return found
+
+        rows, said = _able(asked, methods, known)
+    said += [said for one in rows for said in one["said"]]
     return _told(asked, methods, [one["numbers"] for one in rows], said, several, listed=True)
 
 

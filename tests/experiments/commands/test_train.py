@@ -194,3 +194,18 @@ def test_the_page_names_the_command_as_typed(tmp_path: Path) -> None:
     words += ["--execution", "deployed", "--overlap", "none", "--report", str(page)]
     assert main(words) == 0
     assert f"accelarray {' '.join(words)}" in page.read_text()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_method_that_the_wires_cannot_do_is_left_out(
+    kept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a ring of eight there is nothing to do node by node."""
+    store = ["--store", str(tmp_path / "runs.store")] if kept else []
+    several = [*BASE, "--compare", "hierarchical,all-reduce", *store, "--format", "json"]
+    assert main(several) == 0
+    said = capsys.readouterr()
+    assert [one["method"] for one in json.loads(said.out)["methods"]] == ["all-reduce"]
+    assert "hierarchical is left out, ring-8 cannot do it: hierarchical needs" in said.err
+    assert main([*BASE, "--compare", "hierarchical", *store]) == 2
+    assert "hierarchical needs" in capsys.readouterr().err
