@@ -90,7 +90,7 @@ def test_errors_are_those_of_the_command(
         (simulate("lenet", 3), PlanError, "planner 3: neither a name nor a function"),
         (simulate("lenet", lambda *_: None), PlanError, "gave NoneType; it must return a Plan"),
         (simulate("lenet", "owt", 3), UsageError, "array of type int: expected a name"),
-        (simulate("lenet", "owt", ARRAY, set=SMALL), UsageError, "dataclasses.replace"),
+        (simulate("lenet", "owt", ARRAY, set=SMALL), UsageError, "accelarray.array"),
         (simulate("lenet", "owt", execution="fast"), UsageError, "'fast': one of published, dep"),
         (simulate("lenet", "owt", overlap="none"), UsageError, "no meaning under the published"),
         (simulate("lenet", "owt", strict_memory=True), UsageError, "no meaning under the publis"),
