@@ -86,6 +86,8 @@ def _sentences(
         does = f"the {' and the '.join(reading)} model does" if reading else "no model does"
         if execution.model == "deployed" and (tiers := _tiers(of, array)):
             does = f"what counts here is {tiers}"
+        elif execution.model == "deployed" and _of_units(of, array):
+            does = "what counts here is units.clock and units.matrix"
         elif execution.model == "deployed" and {*map(_plain, of)} == {"chip.peak"}:
             key = f"chip.peak_by_format.{precision_of(array)}"
             does = f"products are in another format: change {key}"
@@ -97,6 +99,12 @@ def precision_of(array: Array) -> str:
     word = next((s.value for s in array.settings if s.key.endswith("arithmetic.compute")), "")
     wide = array.group.arithmetic.activation_bytes == 4
     return str(word) or ("fp32" if wide else "bf16")
+
+
+def _of_units(names: Sequence[str], array: Array) -> bool:
+    """Whether these are peaks, and devices have units, whose clock and sizes say their peak."""
+    peaks = all(_plain(name).startswith("chip.peak") for name in names)
+    return peaks and any(device.units for device, _ in array.group.kinds)
 
 
 def _tiers(names: Sequence[str], array: Array) -> str:

@@ -212,3 +212,11 @@ def test_a_tiers_latency_is_not_that_of_small_messages(capsys: pytest.CaptureFix
             assert said == (not without)
     assert times[0] == times[1]
     assert times[3] > times[2] + 500e-6
+
+
+@pytest.mark.parametrize("key", ["chip.peak", "chip.peak_by_format.bf16"])
+def test_units_say_the_peak_in_place_of_the_chip(key: str) -> None:
+    array = load_array("tpu-v3-8", ["devices.0.device=tpu-v3-units", f"devices.0.{key}=9 TFLOP/s"])
+    (said,) = changed(array, DEPLOYED)
+    assert f"devices.0.{key}" in said
+    assert said.endswith("what counts here is units.clock and units.matrix.")
