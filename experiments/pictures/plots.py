@@ -91,8 +91,16 @@ def plot_sweep(grid: Grid, table: pandas.DataFrame, crossed: list[Crossover]) ->
     """Speedups and seconds: along one axis for each network, or by two for each planner too."""
     axes = _drawn(grid)
     if len(axes) == 1:
-        return _lines(grid, axes[0], table, crossed)
+        return _lines(grid, axes[0], _with_models(axes[0], table), crossed)
     return _heat_maps(grid, axes[0], axes[1], table)
+
+
+def _with_models(axis: Axis, table: pandas.DataFrame) -> pandas.DataFrame:
+    """Names on the axis with their execution model, where that is not the same for all."""
+    models = table["execution"].astype(str).str.partition(",")[0]
+    if axis.numeric or axis.key == "execution" or models.nunique() < 2:
+        return table
+    return table.assign(**{axis.title: table[axis.title].astype(str) + "\n" + models})
 
 
 def check_drawable(grid: Grid) -> None:

@@ -278,7 +278,8 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
         )
     losers = cases[fair & (cases["speedup"] < 1)]
     for (planner, network), losing in losers.groupby(["planner", "network"]):
-        points = f" in {len(losing)} cases" if len(losing) > 1 else ""
+        of = ((cases["planner"] == planner) & (cases["network"] == network)).sum()
+        points = f" in {len(losing)} of {of} cases" if of > 1 else ""
         yield f"{planner} is slower than data parallelism for {network}{points}"
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"

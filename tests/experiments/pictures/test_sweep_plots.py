@@ -178,3 +178,15 @@ def test_steps_that_do_not_fit_are_hollow_or_hatched() -> None:
     hatched = [patch for panel in figure.axes[:1] for patch in panel.patches if patch.get_hatch()]
     assert len(hatched) == sum(~over["fits"])
     assert "fit" not in plot_sweep(two, table(two), []).get_suptitle()
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_names_under_unlike_models_say_which(mixed: bool) -> None:
+    """A bus is published's, and a switch deployed's: their times are no comparison."""
+    grid = replace(GRID, axes=(NAMES,))
+    rows = table(grid)
+    if mixed:
+        rows.loc[rows["topology.kind"] == "switch", "execution"] = "deployed, bucket 25 MB"
+    panel = plot_sweep(grid, rows, []).axes[0]
+    names = [str(name) for name in np.asarray(panel.lines[0].get_xdata(orig=True))]
+    assert names == (["switch\ndeployed", "torus\npublished"] if mixed else ["switch", "torus"])

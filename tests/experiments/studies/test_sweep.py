@@ -384,7 +384,7 @@ def test_plans_that_lose_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     args += ["--array", "tpu-v2-8", "--execution", "deployed", "--vary", "batch=32768,65536"]
     assert main(args) == 0
     out = capsys.readouterr().out
-    assert "owt is slower than data parallelism for lenet in 2 cases\n" in out
+    assert "owt is slower than data parallelism for lenet in 2 of 2 cases\n" in out
     assert "hypar is slower" not in out
     assert main([*args, "--set", "devices.0.hbm.capacity=64 MiB"]) == 0
     out = " ".join(capsys.readouterr().out.split())
