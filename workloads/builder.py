@@ -69,8 +69,8 @@ class Builder:
 
     def fc(self, name: str, features: int, *, bias: bool = False, after: str | None = None) -> str:
         """Fully connected layer; its input must be a vector (see ``flatten``)."""
-        shape = self.shape(after or self.last)
-        if shape.area != 1:
+        shape = self._shapes.get(after or self.last)  # ``layer`` refuses what is not there
+        if shape and shape.area != 1:
             raise NetworkError(f"{self.name}, {name}: fc reads a vector, got {shape}")
         return self.linear(name, features, bias=bias, after=after)
 

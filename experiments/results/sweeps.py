@@ -265,7 +265,8 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
             format_quantity(value, unit) if unit else f"{value:.4g}"
             for value in (cross.below, cross.above)
         )
-        rounded = float(f"{cross.value:.2g}")
+        few = (float(f"{cross.value:.{digits}g}") for digits in (2, 3, 4))
+        rounded = next((one for one in few if cross.below < one < cross.above), cross.value)
         about = format_quantity(rounded, unit) if unit else f"{rounded:g}"
         exact = cross.below == cross.above
         where = f"at {below}" if exact else f"between {below} and {above}, at about {about}"

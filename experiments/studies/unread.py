@@ -63,12 +63,13 @@ def changed(array: Array, execution: Execution) -> list[str]:
 
 
 def _partly(keys: Sequence[str], array: Array) -> Iterator[str]:
-    """What large messages alone read, where a tier has times of its own for small ones."""
+    """What small messages may not read, as a tier has times of its own for them."""
     for i, tier in enumerate(array.topology.levels):
         own = [f"topology.levels.{i}.{name}" for name in ("latency", "half_size")]
         if tier.protocols and (of := [key for key in own if key in keys]):
+            ways = " and ".join(dict.fromkeys(f"{by.algorithm} ones" for by in tier.protocols))
             yield (
-                f"Large messages alone read {' and '.join(of)}: small ones take the times of "
+                f"Small collectives may not read {' and '.join(of)}: {ways} can take the times of "
                 f"topology.levels.{i}.protocols (without them: topology.levels.{i}.protocols=[])."
             )
 

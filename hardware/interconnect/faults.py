@@ -125,7 +125,8 @@ def _tier_faults(key: str, tier: Tier) -> Iterator[tuple[str, str]]:
         if tier.reduces:
             yield f"{key}.reduces", f"only a switch can sum, not a {tier.kind}"
     if tier.shape and tier.kind not in ("torus", "mesh"):
-        yield f"{key}.shape", f"only a torus or mesh has a shape, not a {tier.kind}"
+        without = f"{key}.shape = [] takes it away"
+        yield f"{key}.shape", f"only a torus or mesh has a shape, not a {tier.kind}; {without}"
     if tier.dimensions != 2 and tier.kind not in ("torus", "mesh"):
         yield f"{key}.dimensions", f"only a torus or mesh has dimensions, not a {tier.kind}"
     if tier.shape and tier.dimensions not in (2, len(tier.shape)):
@@ -150,7 +151,9 @@ def _tiers_faults(topology: Topology, nodes: int, what: str) -> Iterator[tuple[s
         if below == 1 and tier.rails > 1:
             yield f"{key}.rails", "a single node has one port; give it more bandwidth instead"
         if tier.shape and prod(tier.shape) != tier.members:
-            yield f"{key}.shape", f"{list(tier.shape)} is {prod(tier.shape)}, not {tier.members}"
+            without = f"{key}.shape = [] takes the squarest"
+            sides = list(tier.shape)
+            yield f"{key}.shape", f"{sides} is {prod(sides)}, not {tier.members}; {without}"
         yield from _cable_faults(key, tier)
         most = MOST_NODES if tier.kind == "cables" else DESIGNS[tier.kind].most
         if most is not None and tier.members > most:

@@ -4,12 +4,13 @@ What a stage takes and holds is given (``Option``); here are the cuts, the kinds
 and how often each stage is there. Of a pipeline whose stages s have r_s replicas, which take
 a_s for a micro-batch and send it on in c_s, M micro-batches take about
 
-    S_0 + max of (M - r_s) g_s + e,   S_s = sum of a_j + 2 c_j from s on,
-    g_s = max of a_s / r_s, c_s / min(r_s, r_(s+1)), and S_s / (r_s N_s) where N_s < M / r_s
+    S_0 + max of all w_s and v_s + e,   S_s = sum of a_j + 2 c_j from s on,
+    w_s = (M / r_s - 1) a_s, or (M / r_s - 1) S_s / N_s if that is more and N_s < M / r_s,
+    v_s = (M / min(r_s, r_(s+1)) - 1) c_s
 
-as a replica sends or takes one at a time, and at most N_s of its M / r_s micro-batches are in
-flight (1F1B); e is what sums and updates last longer than what is behind them. For each bound on
-all (M - r_s) g_s the program finds, from the last stage to the first, the stages with the least
+as at most N_s of a replica's M / r_s micro-batches are in flight (1F1B), and it sends or takes
+one at a time; e is what sums and updates last longer than what is behind them. For each bound on
+all w_s and v_s the program finds, from the last stage to the first, the stages with the least
 S_0 + e.
 """
 
@@ -91,12 +92,12 @@ class StageSearch:
         """Seconds and stages, the shortest first, of all that are found below ``worth_s``."""
         found: dict[Stages, float] = {}
         bound_s, least_s = 0.0, self.least_s
-        most_s = self.micro_batches * max((one.seconds[0, -1] for one in self.options), default=0.0)
+        most_s = self.micro_batches * max(map(_slowest_s, self.options), default=0.0)
         while max(bound_s, least_s) < min(worth_s, *found.values(), np.inf):
             for stages in sorted(self._within(bound_s), key=self.seconds)[:MOVED]:
                 better = self._moved(stages)
                 found[better] = self.seconds(better)
-            if bound_s > most_s:  # no stage is slower
+            if bound_s > most_s:  # nothing waits longer
                 break
             bound_s += STEP * max(bound_s, least_s / 2)
         return sorted((seconds, stages) for stages, seconds in found.items() if seconds < np.inf)
@@ -194,6 +195,12 @@ def _tied_s(head: Option, tail: Option) -> float:
     if most % least:
         return np.inf
     return float(max(head.tied_s[tail.kind], tail.tied_s[head.kind]) * (most // least))
+
+
+def _slowest_s(one: Option) -> float:
+    """All layers on one option, each sent on and back."""
+    layers = len(one.seconds) - 1
+    return float(one.seconds[0, -1] + 2 * layers * max(one.send_s.max(), one.near_s))
 
 
 def _neighbours(stages: Stages) -> Iterator[Stages]:

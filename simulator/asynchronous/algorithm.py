@@ -55,17 +55,17 @@ def _name(cls: type) -> str:
 
 
 def _read(field: Field[Any], kind: Any, text: str) -> Any:
+    apart = "; write ':' between options, not ','" if "," in text else ""
+    if kind is bool and text not in ("yes", "no"):
+        raise TrainingError(f"option {field.name}={text}: yes or no{apart}")
     choices = field.metadata.get("choices")
     if choices and text not in choices:
-        raise TrainingError(f"option {field.name}={text}: one of {', '.join(choices)}")
+        raise TrainingError(f"option {field.name}={text}: one of {', '.join(choices)}{apart}")
     if kind is bool:
-        if text not in ("yes", "no"):
-            raise TrainingError(f"option {field.name}={text}: yes or no")
         return text == "yes"
     try:
         return kind(text)
     except ValueError:
-        apart = "; ':' parts options" if "," in text else ""
         raise TrainingError(f"option {field.name}={text}: a whole number{apart}") from None
 
 

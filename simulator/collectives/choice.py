@@ -88,7 +88,10 @@ def offer(
         found = flat_offer(members, collective, size_bytes, FLAT[algorithm])
     if not isinstance(found, str):
         return found
-    fit = ", ".join(o.algorithm for o in flat_offers(members, collective, size_bytes))
+    ways = (how(members, collective, size_bytes) for how in BY_NODES.values())
+    by_nodes = [way for way in ways if not isinstance(way, str)]
+    every = [*flat_offers(members, collective, size_bytes), *by_nodes]
+    fit = ", ".join(dict.fromkeys(one.algorithm.partition(" ")[0] for one in every))
     raise CollectiveError(
         f"{found}; for this {collective} of {members.size} cores use auto, or {fit}"
     )

@@ -193,6 +193,8 @@ TREE_NODES = 2
 TREE_CHANNEL = 20e9
 """Most bytes a second of a channel of trees on two nodes: NCCL has 18.5 (Volta) and 23.6 (Ampere)
 GB/s. Trees without NVLink SHARP are no faster, however fast the network."""
+OF_INSIDE = 0.92
+"""Of the bandwidth inside a node, what trees get (src/graph/tuning.cc)."""
 
 
 def nodes_of(groups: Groups) -> int:
@@ -241,7 +243,7 @@ def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | N
 def nccl_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
     """NCCL's rings through all members, one from each member of a node; or why there are none."""
     if collective == "all-to-all":
-        return "nccl-rings do no all-to-all"
+        return "nccl-rings are not for all-to-all"
     if not 1 < nodes_of(groups) < groups.size:
         return "nccl-rings here are for nodes of several GPUs each"
     return overlapped(groups, collective, size_bytes, by="rings")
@@ -250,7 +252,7 @@ def nccl_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
 def nccl_trees(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
     """NCCL's trees, which are timed on two nodes; or why there are none."""
     if collective != "all-reduce":
-        return "nccl-trees do all-reduces only"
+        return "nccl-trees are for all-reduce alone"
     if not nodes_of(groups) == TREE_NODES < groups.size:
         return f"nccl-trees here are for {TREE_NODES} nodes of several GPUs each"
     return overlapped(groups, collective, size_bytes, by="trees")
@@ -267,18 +269,28 @@ def _prefers_trees(groups: Groups, size_bytes: float) -> bool:
     found = hierarchical(groups, "all-reduce", size_bytes)
     if isinstance(found, str) or not size_bytes:
         return False
-    seconds = [_more(tier, groups.size, "rings") * tier.bytes_s for tier in found.tiers]
-    between = [tier.collective == "all-reduce" for tier in found.tiers]
-    between_s = sum(s for s, is_between in zip(seconds, between, strict=True) if is_between)
-    inside_s = sum(seconds) - between_s
-    moved = _moved_bytes(groups, size_bytes)
-    slow = moved / between_s < TREE_CHANNEL and 0.92 * between_s * (1 - 1 / groups.size) > inside_s
+    between_s, _ = _rings_s(found, groups.size)
+    slow = between_s > _of_trees_s(found, groups.size, size_bytes)
     return bool(reduces(found.tiers[0].groups)) or slow
 
 
-def _moved_bytes(groups: Groups, size_bytes: float) -> float:
+def _rings_s(found: Tiers, n: int) -> tuple[float, float]:
+    """Seconds of the bytes of a ring through all n members, between nodes and inside."""
+    seconds = [_more(tier, n, "rings") * tier.bytes_s for tier in found.tiers]
+    between = [tier.collective == "all-reduce" for tier in found.tiers]
+    between_s = sum(s for s, is_between in zip(seconds, between, strict=True) if is_between)
+    return between_s, sum(seconds) - between_s
+
+
+def _of_trees_s(found: Tiers, n: int, size_bytes: float) -> float:
+    """What trees of n members take at least on two nodes, however fast the network is."""
+    _, inside_s = _rings_s(found, n)
+    return max(_moved_bytes(n, size_bytes) / TREE_CHANNEL, inside_s / (OF_INSIDE * (1 - 1 / n)))
+
+
+def _moved_bytes(n: int, size_bytes: float) -> float:
     """What every member of an all-reduce sends by a ring, of which bus bandwidths are told."""
-    return 2 * (1 - 1 / groups.size) * size_bytes
+    return 2 * (1 - 1 / n) * size_bytes
 
 
 TIER_BY_TIER = "hierarchical"
@@ -413,7 +425,7 @@ def overlapped(
     chunks = _chunks(bytes_s, waits_s, busiest_s)
     whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
     if by == "trees" and not reduces(found.tiers[0].groups):
-        whole_s += max(_moved_bytes(groups, size_bytes) / TREE_CHANNEL - busiest_s, 0.0)
+        whole_s += max(_of_trees_s(found, groups.size, size_bytes) - busiest_s, 0.0)
     steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
     name = OVERLAPPED if by == "tiers" else f"nccl-{by}"
     job = Job(f"{collective} {name}", together, size_bytes, wait_s, steps)

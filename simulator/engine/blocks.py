@@ -98,18 +98,23 @@ class OwnLinks:
         self._program, self._links = program, links
         self._owner = np.full(len(links.bandwidth), NOBODY)
         givers: dict[tuple[Operation, int], set[int]] = {}
-        sent: dict[int, tuple[Mapping[Operation, tuple[Sent, ...]], list[int]]] = {}
+        sent: list[tuple[Mapping[Operation, tuple[Sent, ...]], list[int]]] = []
         for number, worker in enumerate(program.workers):
             for task in worker.template:
                 if task.parties:
                     givers.setdefault((task.operation, task.parties), set()).add(number)
-            if worker.rank_program:  # workers of a pipeline have the routes of all
-                routes = worker.rank_program.routes
-                sent.setdefault(id(routes), (routes, []))[1].append(number)
-        for routes, numbers in sent.values():
-            for ways in {id(ways): ways for ways in routes.values()}.values():
-                for way in ways:  # of many workers two are enough: nobody is alone
-                    givers.setdefault((way.operation, 1), set()).update(numbers[:2])
+            routes = worker.rank_program.routes if worker.rank_program else {}
+            if routes:  # workers of a pipeline have the routes of all
+                if not any(routes is known for known, _ in sent):
+                    sent.append((routes, []))
+                next(numbers for known, numbers in sent if known is routes).append(number)
+        for routes, numbers in sent:
+            before: tuple[Sent, ...] = ()
+            for ways in routes.values():
+                if ways is not before:  # those of one tensor follow each other
+                    for way in ways:  # of many workers two are enough: nobody is alone
+                        givers.setdefault((way.operation, 1), set()).update(numbers[:2])
+                before = ways
         for (operation, parties), several in sorted(givers.items(), key=lambda item: len(item[1])):
             together = [*several] if len(several) == parties else []  # else in meetings apart
             first = together[0] if parties == 1 and together else SEVERAL

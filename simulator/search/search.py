@@ -60,8 +60,8 @@ def search(
     other sizes, unless ``execution`` says one. With strict memory the best of all is taken if it
     fits; else only what fits counts, if anything does. Where the ``execution`` leaves stages open,
     the best pipeline over kinds of devices (``stages_over_kinds``) is in place of it where that is
-    faster. What must take ``enough_s`` or longer is left out; raises PlanError where nothing is
-    left.
+    faster. What must take ``enough_s`` or longer may be left out (not where stages are open);
+    raises PlanError where nothing is left.
     """
     check_batch(batch)
     if execution is None:

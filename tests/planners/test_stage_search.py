@@ -1,6 +1,7 @@
 """The dynamic program over layers and devices, beside all stages tried one by one."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -124,6 +125,21 @@ def test_what_fits_nowhere_has_no_stages() -> None:
         for rest in [(o.kept, o.send_s, o.near_s, o.tied_s)]
     ]
     assert not StageSearch(search.devices, search.nodes, full, 8).best(np.inf)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slow_sends_are_no_reason_to_stop(seed: int) -> None:
+    """No stage alone fits, and whatever does waits much longer for sends than for layers."""
+    search = searched(seed, (4, 2), tied=False)
+    slow = [
+        replace(one, held=6 * one.held, send_s=1000 * one.send_s, near_s=1000 * one.near_s)
+        for one in search.options
+    ]
+    search = replace(search, options=slow)
+    least_s = min(slow_seconds(search, one) for one in every(search))
+    assert least_s < np.inf
+    best_s, _ = search.best(np.inf)[0]
+    assert least_s <= best_s * (1 + 1e-9) <= least_s * 1.03
 
 
 def test_nothing_above_what_it_is_worth_is_looked_for() -> None:

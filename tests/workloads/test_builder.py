@@ -72,7 +72,7 @@ def test_each_method_reads_the_last_layer_or_the_one_named() -> None:
         (lambda net: net.concat("c", "a", "small"), "net, c: cannot concatenate shapes"),
         (lambda net: net.conv("c", 4, 1, stride=0), "net, c: stride 0: at least 1"),
         (lambda net: net.add("s", "a", "nope"), "net, s: no layer 'nope' so far; the last one is"),
-        (lambda net: net.fc("f", 3, after="nope"), "no layer 'nope' so far"),
+        (lambda net: net.fc("f", 3, after="nope"), "net, f: no layer 'nope' so far"),
         (lambda net: net.shape("nope"), "no layer 'nope' so far"),
     ],
 )

@@ -13,7 +13,7 @@ from experiments.output import UsageError
 from experiments.studies.options import Axis, Value, array_of
 from experiments.studies.running.store import Store
 from experiments.studies.training.run import Training
-from experiments.studies.training.tables import measures
+from experiments.studies.training.tables import measures, named
 from hardware import Array
 
 WHOLE = ("workers", "iterations", "batch", "seed")
@@ -69,7 +69,7 @@ def swept(
         one = replace(asked, array=array_of(chosen, words), **fields)
         one = one if one.way.graph else replace(one, graph=None)
         varied = {
-            axis.title: _read(axis.key, value)
+            named(axis): _read(axis.key, value)
             if axis.key in KEYS[:-1]
             else value.number or value.label
             for axis, value in zip(axes, point, strict=True)
@@ -84,5 +84,6 @@ def _row(training: Training, asked: Training) -> Row:
     row: Row = measures(one.to_dict())
     if asked.learn is not None or one.asked.learn is not None:
         row.setdefault("loss", None)
+    if asked.loss is not None or one.asked.loss is not None:
         row.setdefault("time_to_target_s", None)
     return {**row, "hang": str(one.hang) if one.hang else None}

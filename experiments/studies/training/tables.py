@@ -116,11 +116,11 @@ def lines(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A line of a spreadsheet for each method."""
     return [
         {
-            **flat(one),
+            **{key: value for key, value in flat(one).items() if key not in ("hang", "learning")},
             "workers": len(one["workers"]),
             "slowdown": ", ".join(one["slowdown"]),
             **measures(one),
-            "hang": bool(one["hang"]),
+            "hang": "yes" if one["hang"] else None,
         }
         for one in found
     ]
@@ -172,16 +172,23 @@ def several(found: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
         yield SMALL
 
 
+def named(axis: Axis) -> str:
+    """The key of a varied value; ``loss`` is what is reached."""
+    return "target_loss" if axis.key == "loss" else axis.title
+
+
 def grid(
     asked: Training, axes: Sequence[Axis], rows: Sequence[dict[str, Any]]
 ) -> list[Table | str]:
     """A row for each run of a grid, and why those hang that do."""
-    hangs, varied = [row["hang"] for row in rows if row["hang"]], {axis.title for axis in axes}
-    labels = {a.title: {value.number: value.label for value in a.values} for a in axes}
+    hangs, varied = [row["hang"] for row in rows if row["hang"]], [*map(named, axes)]
+    labels = [{value.number: value.label for value in axis.values} for axis in axes]
     shown = []
     for row in rows:
+        values = [(known, row[name]) for known, name in zip(labels, varied, strict=True)]
         cells = {
-            axis.key: str(labels[axis.title].get(row[axis.title], row[axis.title])) for axis in axes
+            "target loss" if axis.key == "loss" else axis.key: str(known.get(value, value))
+            for axis, (known, value) in zip(axes, values, strict=True)
         }
         own = {key: value for key, value in row.items() if key not in varied and key != "hang"}
         cells |= _cells(own)

@@ -136,14 +136,15 @@ class StageCosts:
     def sums_of_all_s(self, widths: Sequence[int], replicas: Sequence[int], stages: int) -> float:
         """Seconds that sums last longer, where replicas of all kinds have an equal stage.
 
-        ``widths`` and ``replicas`` are by kind. The narrowest have the most to sum.
+        ``widths`` and ``replicas`` are by kind. The narrowest have the most to sum, and come first:
+        what is summed is told of the first one.
         """
-        kinds, seconds = range(len(widths)), [*map(self.seconds, range(len(widths)), widths)]
+        kinds = sorted(range(len(widths)), key=widths.__getitem__)
+        seconds = [self.seconds(kind, widths[kind]) for kind in kinds]
         members = [
             one for kind in kinds for one in self._members(kind, widths[kind], replicas[kind])
         ]
-        narrowest = min(kinds, key=widths.__getitem__)
-        _, pieces = self._pieces(narrowest, widths[narrowest])
+        _, pieces = self._pieces(kinds[0], widths[kinds[0]])
         size, behind_s = sum(self._gradients(pieces)), min(seconds)
         return float(self._exposed_s(members, np.array(size / stages), np.array(behind_s / stages)))
 

@@ -138,7 +138,8 @@ def test_csv_has_a_line_for_each_method(capsys: pytest.CaptureFixture[str]) -> N
         whole_s = one["time_s"] * len(one["workers"])
         assert float(line["waiting"]) == pytest.approx(sum(one["waiting"].values()) / whole_s)
         assert int(line["gap"]) == max(map(int, one["gaps"]))
-        assert line["hang"] == "False"
+        assert not line["hang"]
+        assert "learning" not in line
 
 
 def test_varied_values_are_shown_as_they_are_asked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,3 +210,17 @@ def test_a_method_that_the_wires_cannot_do_is_left_out(
     assert "hierarchical is left out, ring-8 cannot do it: hierarchical needs" in said.err
     assert main([*BASE, "--compare", "hierarchical", *store]) == 2
     assert "hierarchical needs" in capsys.readouterr().err
+
+
+def test_a_varied_loss_is_the_target_beside_what_is_reached(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    vary = [*BASE, "--learn", "logistic", "--vary", "loss=0.4,0.6"]
+    assert main([*vary, "--format", "csv"]) == 0
+    lines = [*csv.DictReader(io.StringIO(capsys.readouterr().out))]
+    assert [float(line["target_loss"]) for line in lines] == [0.4, 0.6]
+    assert lines[0]["loss"] == lines[1]["loss"]
+    assert main(vary) == 0
+    assert "┃ target ┃" in capsys.readouterr().out
+    assert main([*BASE, "--learn", "logistic", "--vary", "seed=1,2"]) == 0
+    assert "to target" not in capsys.readouterr().out

@@ -22,9 +22,11 @@ S = 1e9
 NCCL = Stack(ring_steps_s=(3.4e-6, 14e-6))
 
 
-def wires(nodes: int, each: int, stack: Stack | None = NCCL, ports: float = 10e9) -> Wires:
+def wires(
+    nodes: int, each: int, stack: Stack | None = NCCL, ports: float = 10e9, inside: float = 100e9
+) -> Wires:
     """GPUs with links of 100 GB/s inside a node, and a port of their own to the other nodes."""
-    levels = (Tier("switch", each, 100e9), Tier("switch", nodes, ports, rails=0))
+    levels = (Tier("switch", each, inside), Tier("switch", nodes, ports, rails=0))
     array = Array(
         "nodes",
         "",
@@ -102,10 +104,10 @@ def test_an_algorithm_that_is_named_is_taken() -> None:
 @pytest.mark.parametrize(
     ("nodes", "collective", "name", "why"),
     [
-        (2, "all-gather", "nccl-trees", "all-reduces only"),
+        (2, "all-gather", "nccl-trees", "all-reduce alone"),
         (4, "all-reduce", "nccl-trees", "for 2 nodes"),
         (1, "all-reduce", "nccl-rings", "nodes of several GPUs"),
-        (2, "all-to-all", "nccl-rings", "no all-to-all"),
+        (2, "all-to-all", "nccl-rings", "not for all-to-all"),
     ],
 )
 def test_ways_of_nccl_that_do_not_apply(nodes: int, collective: str, name: str, why: str) -> None:
@@ -125,6 +127,21 @@ def test_a_faster_network_makes_no_all_reduce_longer() -> None:
     assert all(later <= earlier + 1 for earlier, later in pairwise(took))  # whole picoseconds
     assert ways == ["nccl-trees"] * 6 + ["nccl-rings"] * 4
     assert took[5] == pytest.approx(2 * 15 / 16 * S / 20e9 * PICOSECONDS, rel=0.01)
+
+
+@pytest.mark.parametrize("size", [1e5, 1e7, 1e9])
+@pytest.mark.parametrize("inside", [5e9, 10e9, 20e9, 50e9])
+@pytest.mark.parametrize("each", [2, 4, 8])
+def test_nor_where_links_inside_are_slow(each: int, inside: float, size: float) -> None:
+    """Trees get 0.92 of them, where rings take over."""
+    took, ways = list[int](), set[str]()
+    for gb_per_s in range(2, 40):
+        on = wires(2, each, ports=gb_per_s * 1e9 / each, inside=inside)
+        found = offer(on, "all-reduce", on.nodes, size)
+        took.append(found.alone_ps)
+        ways.add(found.algorithm)
+    assert all(later <= earlier * 1.002 + 1 for earlier, later in pairwise(took))
+    assert ways == {"nccl-trees", "nccl-rings"}
 
 
 @pytest.mark.parametrize(

@@ -371,6 +371,16 @@ def test_stages_hold_what_their_pieces_hold(tmp_path: Path) -> None:
         assert expected == pytest.approx(found.peak_bytes / room, rel=0.08)
 
 
+def test_sums_of_all_kinds_do_not_depend_on_their_order(tmp_path: Path) -> None:
+    """A kind that is split four ways has a quarter of the gradients of one that is not."""
+    found = []
+    for first, second, widths in (("v100_16", "t4", (4, 1)), ("t4", "v100_16", (1, 4))):
+        spec = mixed(tmp_path, 4, **{first: 4, second: 4})
+        costs = StageCosts(*asked(GPT.format(4), spec), 1)
+        found.append(costs.sums_of_all_s(widths, [4 // tp for tp in widths], 1))
+    assert found[0] == pytest.approx(found[1], rel=0.01)
+
+
 @pytest.mark.parametrize("batch", [16, 64])
 def test_estimates_are_near_what_stages_take(batch: int, tmp_path: Path) -> None:
     """Few micro-batches or many, one port between unlike replicas, sums over a slow network."""
