@@ -12,7 +12,8 @@ from typing import Any
 from experiments.notices import REMEDY
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from hardware import COMMAND_LINE, Array, SpecError
+from experiments.studies.unread import once
+from hardware import COMMAND_LINE, Array, SpecError, Wires
 from hardware.reader import read_text
 from hardware.watched import unread, watched
 from planners import Staging
@@ -319,6 +320,18 @@ def each(asked: Training, methods: Sequence[str]) -> Iterator[Training]:
 PROBE = "lenet"
 
 
+def _ports_of_nobody(asked: Training) -> list[str]:
+    """Keys of boards' ports, where wires between workers have none, and no server has one.
+
+    A step on one board, and a copy of a device, ask for them too: nothing comes of that.
+    """
+    if asked.execution.model != "deployed" or asked.way.servers:
+        return []
+    seen = set[str]()
+    Wires(watched(asked.array, seen))
+    return [key for key in unread(asked.array, seen) if ".network." in f".{key}"]
+
+
 def unread_changes(asked: Training) -> list[str]:
     """A sentence about values that were changed and that such a run does not read.
 
@@ -333,6 +346,6 @@ def unread_changes(asked: Training) -> list[str]:
         replace(small, iterations=1, slowdowns=(), learn=None).run()
     except (SpecError, SimulationError):  # the run itself says what is wrong
         return []
-    idle = unread(asked.array, seen)
-    names = ", ".join(key for key in changed if key in idle)
+    idle = {*unread(asked.array, seen), *_ports_of_nobody(asked)}
+    names = ", ".join(once([key for key in changed if key in idle]))
     return [f"training does not read {names}, which was changed"] if names else []

@@ -198,3 +198,22 @@ def test_the_execution_models_algorithm_is_that_of_all_reduces() -> None:
     ring = run(execution=replace(DEPLOYED, algorithm="direct"))
     own = run("all-reduce:algorithm=direct")
     assert ring.time_s == own.time_s != run().time_s
+
+
+@pytest.mark.parametrize(
+    ("array", "method", "idle"),
+    [
+        ("tpu-v3-8", "ad-psgd", True),
+        ("tpu-v3-8", "ps", False),
+        ("tpu-mixed", "ad-psgd", False),
+        ("ring-8", "local-sgd:steps=100", False),
+    ],
+)
+def test_ports_of_boards_count_where_wires_or_servers_have_them(
+    array: str, method: str, idle: bool
+) -> None:
+    """A step on one board asks for its port, which nobody uses."""
+    at = load_array(array, ["network.bandwidth=9 Gbit/s", "devices.0.network.latency=3 us"])
+    said = unread_changes(replace(ASKED, array=at, method=method, workers=4))
+    names = "devices.0.network.latency, network.bandwidth"
+    assert said == ([f"training does not read {names}, which was changed"] if idle else [])
