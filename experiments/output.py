@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -33,6 +34,8 @@ NARROWEST = 80
 WIDEST = 10_000
 READABLE = 30
 """Columns that longer text has at least, while others can be left out."""
+KEY, LONG_KEY, LONG_HEAD = re.compile(r"\w+(\.[\w-]+)+"), 28, 16
+"""A key of a spec, or an option's; in more columns it, or a heading, is broken at its dots."""
 
 
 class UsageError(ValueError):
@@ -81,6 +84,7 @@ def _fitting(table: Table) -> Table:
         replace(
             column,
             header=_narrow(column) if tight else column.header,
+            _cells=[*map(_at_dots, column._cells)] if tight else column._cells,
             overflow="fold",
             no_wrap=column.no_wrap or column.justify == "right",
         )
@@ -89,11 +93,25 @@ def _fitting(table: Table) -> Table:
     return fitting
 
 
+def _at_dots(cell: RenderableType, most: int = LONG_KEY) -> RenderableType:
+    """A long key in lines that end at its dots, "devices.0.arithmetic." and "activations"."""
+    if not isinstance(cell, str) or not KEY.fullmatch(cell) or len(cell) <= most:
+        return cell
+    lines = [""]
+    for part in re.split(r"(?<=\.)", cell):
+        if lines[-1] and len(lines[-1] + part) > most:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
 def _narrow(column: Column) -> str:
     """A column's header in lines no longer than its longest word, or cell."""
     header, cells = str(column.header), map(str, column.cells)
-    longest = max(map(len, [*header.split(), *cells, ""]))
-    return textwrap.fill(header, max(1, longest), break_long_words=False)
+    widest = max([LONG_HEAD, *map(len, cells)])
+    words = [line for word in header.split() for line in str(_at_dots(word, widest)).split("\n")]
+    longest = max(map(len, [*words, *cells, ""]))
+    return textwrap.fill(" ".join(words), max(1, longest), break_long_words=False)
 
 
 def fitted(

@@ -20,6 +20,7 @@ from experiments.output import (
     deliver,
     fitted,
     progress_bar,
+    table_of,
     text_of,
     to_json,
     whole_file,
@@ -230,3 +231,20 @@ def test_a_bar_estimates_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "0:06:40" in last
     assert "about 600 s left" in last
     assert "left" in last
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_long_keys_are_broken_at_their_dots(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    key = "devices.0.arithmetic.activations"
+    heads = ("key", "value", "topology.levels.1.oversubscription")
+    rows = [(key, "a value of its own", "8"), ("a.b", "a sentence of many words " * 3, "9")]
+    said = text_of(table_of("", heads, heads, rows))
+    assert (key in said) == (columns == 200)
+    assert ("topology.levels.1.oversubscription" in said) == (columns == 200)
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= columns
+    if columns == 80:
+        (first,) = (i for i, line in enumerate(lines) if "devices.0.arithmetic. " in line)
+        assert lines[first + 1].startswith("│ activations ")
+        assert "┃ oversubscription ┃" in said
