@@ -107,7 +107,7 @@ def _at_dots(cell: RenderableType, most: int = LONG_KEY) -> RenderableType:
 
 def _narrow(column: Column) -> str:
     """A column's header in lines no longer than its longest word, or cell."""
-    header, cells = str(column.header), map(str, column.cells)
+    header, cells = str(column.header), [*map(str, column.cells)]
     widest = max([LONG_HEAD, *map(len, cells)])
     words = [line for word in header.split() for line in str(_at_dots(word, widest)).split("\n")]
     longest = max(map(len, [*words, *cells, ""]))
