@@ -35,7 +35,8 @@ WIDEST = 10_000
 READABLE = 30
 """Columns that longer text has at least, while others can be left out."""
 KEY, LONG_KEY, LONG_HEAD = re.compile(r"\w+(\.[\w-]+)+"), 28, 16
-"""A key of a spec, or an option's; in more columns it, or a heading, is broken at its dots."""
+"""What keys look like, and the columns from which on a table that is too wide for its terminal
+breaks them at their dots: in cells, and in headings."""
 
 
 class UsageError(ValueError):

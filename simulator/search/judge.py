@@ -41,15 +41,13 @@ class Judge:
     With ``execution.strict_memory`` a plan that does not fit takes forever;
     ``smallest`` is then the one that needs least. ``spent`` counts the work:
     lines of all programs that were written. With ``arrival`` a plan that does not say in which
-    order it updates weights does so as gradients arrive. What must take ``enough_s`` or longer
-    need not be judged.
+    order it updates weights does so as gradients arrive.
     """
 
     network: Network
     array: Array
     execution: Execution
     arrival: bool = False
-    enough_s: float = math.inf
     best: Plan | None = None
     best_s: float = math.inf
     smallest: Plan | None = None
@@ -62,11 +60,6 @@ class Judge:
     _known: dict[bytes, float] = field(default_factory=dict)
     """By what plans ask for."""
     _least_over: float = math.inf
-
-    @property
-    def worth_s(self) -> float:
-        """What must take as long need not be judged."""
-        return min(self.best_s, self.enough_s)
 
     def seconds(self, plan: Plan) -> float:
         """What a step takes; infinite where it is refused, or does not fit in strict memory."""

@@ -249,18 +249,14 @@ def subset_of(
     cores = first_cores(judge.array, device, size)
     if cores is None:
         return None
+    enough_s = math.inf if judge.execution.strict_memory else judge.best_s
     tables = Tables(judge.network, samples, cores, judge.execution)
-    if tables.products_s >= _worth_s(judge):
+    if tables.products_s >= enough_s:
         return None
     chain = Chain(tables, filled=True, byte_s=byte_s)
     loose = Chain(tables, byte_s=byte_s) if size <= FEW_CORES else chain
     kinds = [kind for kind, _ in judge.array.group.kinds]
     return Subset(device, size, kinds.index(device), chain, loose)
-
-
-def _worth_s(judge: Judge) -> float:
-    """In strict memory layouts also show which plan needs least, so the best is no bound."""
-    return judge.enough_s if judge.execution.strict_memory else judge.worth_s
 
 
 @dataclass(slots=True)
@@ -282,7 +278,7 @@ class LayoutSearch:
         """
         found: list[tuple[float, Layout, Subset]] = []
         for work_s, device, size in self._ranked():
-            if work_s < _worth_s(self.judge):
+            if work_s < self.judge.best_s or self.judge.execution.strict_memory:
                 subset = subset_of(self.judge, device, size, self.like.batch, self.byte_s)
                 each = [] if subset is None else self._judged(subset)
                 if subset is not None and each:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import partial
-from math import inf
+from operator import itemgetter
 
 from hardware import Array
 from planners import TIME, Objective, Plan, PlanError, Staging
@@ -46,7 +46,6 @@ def search(
     objective: Objective = TIME,
     *,
     execution: Execution | None = None,
-    enough_s: float = inf,
 ) -> Plan:
     """The plan whose simulated step is shortest, of all other planners' and of its own.
 
@@ -60,8 +59,7 @@ def search(
     other sizes, unless ``execution`` says one. With strict memory the best of all is taken if it
     fits; else only what fits counts, if anything does. Where the ``execution`` leaves stages open,
     the best pipeline over kinds of devices (``stages_over_kinds``) is in place of it where that is
-    faster. What must take ``enough_s`` or longer may be left out (not where stages are open);
-    raises PlanError where nothing is left.
+    faster.
     """
     check_batch(batch)
     if execution is None:
@@ -70,13 +68,12 @@ def search(
         return _with_stages(network, array, batch, objective, execution)
     if execution.strict_memory:
         free = replace(execution, strict_memory=False)
-        plan = search(network, array, batch, objective, execution=free, enough_s=enough_s)
+        plan = search(network, array, batch, objective, execution=free)
         rules = rules_of(network, plan, array, free, folded=True)
         if all(one.fits for one in step_memory(rules)):
             return plan
     trained = execution.model == "deployed" and not execution.inference
-    arrival = trained and not execution.update_order
-    judge = Judge(network, array, execution, arrival, enough_s)
+    judge = Judge(network, array, execution, arrival=trained and not execution.update_order)
     if execution.model == "deployed":  # before the others, of which a good one rules most out
         _layouts(judge, batch, objective)
     for plan in of_planners(network, array, batch, objective):
@@ -105,22 +102,18 @@ def _with_stages(
     check_open(execution.staging or Staging())
     check_kinds(array, execution)
     whole = replace(execution, staging=None, strict_memory=True)
-    best, best_s, reasons = None, inf, list[str]()
-    for staged in (True, False):
+    staged = partial(stages_over_kinds, network, array, batch, objective, execution)
+    plain = partial(search, network, array, batch, objective, execution=whole)
+    found, reasons = list[tuple[float, Plan]](), list[str]()
+    for made in (staged, plain):
         try:
-            if staged:
-                plan = stages_over_kinds(network, array, batch, objective, execution)
-            else:
-                plan = search(network, array, batch, objective, execution=whole, enough_s=best_s)
-            found_s = simulated_s(network, plan, array, execution)
+            plan = made()
+            found.append((simulated_s(network, plan, array, execution), plan))
         except (PlanError, CollectiveError, OutOfMemoryError) as error:
             reasons.append(str(error))
-            continue
-        if found_s < best_s:
-            best, best_s = plan, found_s
-    if best is None:
+    if not found:
         raise PlanError(reasons[0])
-    return replace(best, planner=NAME)
+    return replace(min(found, key=itemgetter(0))[1], planner=NAME)
 
 
 def check_open(staging: Staging) -> None:
@@ -160,6 +153,6 @@ def _subsets(judge: Judge, batch: int, objective: Objective) -> None:
     network, array = judge.network, judge.array
     for device, size in powers_of_two(array):
         part = alone(array, device, size)
-        if part and work_bound_s(network, part, batch, judge.execution) < judge.worth_s:
+        if part and work_bound_s(network, part, batch, judge.execution) < judge.best_s:
             for plan in on_subset(network, array, batch, objective, device, size):
                 judge.seconds(plan)

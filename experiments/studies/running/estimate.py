@@ -89,7 +89,7 @@ SUBSETS, LAYOUTS, MOST_LAYOUTS = 6, 20, 160
 each node, at most so many (deployed; lenet, alexnet, vgg16 and resnet50 on tpu-v3-8)."""
 OPEN, OPEN_NODE = Estimate(0.12, 1e5), Estimate(3e-3, 0.0)
 """With ``--stages auto``, of each level of each kind and each power of two of the batch, and for
-each node: ten cases from lenet on 8 cores to llama3-8b on 32 GPUs of two kinds took 0.6 to 2.2
+each node: ten cases from lenet on 8 cores to llama3-8b on 32 GPUs of two kinds took 0.6 to 3.3
 times as long (29 November 2026)."""
 
 
