@@ -173,12 +173,9 @@ class FitResult(Result):
             yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         if not self.fits:
             each = ", ".join(f"{one.capacity_bytes / 2**30:.3g} GiB" for one in self.asked)
-            times = self._too_few()
-            what = f"{times} times as many devices (--set nodes, or devices.0.count)"
-            what = what if times > 1 else "smaller micro-batches, more computed again, more devices"
             yield (
-                f"None fits in {each} of a device{limited}: take {what}, or larger ones, or "
-                "formats and an optimizer that hold less."
+                f"None fits in {each} of a device{limited}: take {', '.join(self._remedies())}, "
+                "or larger ones, or formats and an optimizer that hold less."
             )
         first = self.asked[0]
         one_moment = len(first.array.group.arithmetic.moment_bytes) == 1
@@ -190,6 +187,17 @@ class FitResult(Result):
                 f"First pass and engine differ by {off['median']:.1%} in the median, "
                 f"{off['largest']:.1%} at most.{more}"
             )
+
+    def _remedies(self) -> list[str]:
+        """What may make a combination fit, of what is not tried already."""
+        first, times = self.asked[0], self._too_few()
+        free = "recompute" in first.varied or first.execution.inference
+        given = first.execution.recompute != "none"
+        again = [] if free or given else ["recompute in --axes"]
+        samples = first.held.get("micro-batch", 1)
+        smaller = ["a smaller --micro-batch"] if samples > 1 else []
+        count = f"at least {times} times as many" if times > 1 else "more"
+        return [f"{count} devices (--set nodes, or devices.0.count)", *smaller, *again]
 
     def _too_few(self) -> int:
         """By how many times there are too few devices, by what they hold at least.

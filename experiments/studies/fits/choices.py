@@ -200,12 +200,13 @@ class Choices:
 
     def _schedules(self, axes: Axes) -> tuple[str, ...]:
         several = axes.pp > 1 and axes.vp == 1 and "schedule" in self.varied
-        return SCHEDULES if several and not self._schedule else ("",)
+        free = several and not self._schedule and not self.execution.inference
+        return SCHEDULES if free else ("",)
 
     def recomputes(self, blocks: int) -> tuple[str, ...]:
         """What may be computed again in stages of so many blocks, the least first."""
         given = self.execution.recompute
-        if "recompute" not in self.varied or given != "none":
+        if "recompute" not in self.varied or given != "none" or self.execution.inference:
             return (given,)
         if not self._blocks:
             return ("none",)
@@ -235,7 +236,7 @@ class Choices:
 
     def _updates(self, axes: Axes) -> list[str]:
         """How weights may be updated: as asked, or all ways; whole in stages, as these must be."""
-        if "update" not in self.varied or self.execution.update:
+        if "update" not in self.varied or self.execution.update or self.execution.inference:
             given = self.execution.update
             return [] if given == Update.WEIGHTS and axes.pp > 1 else [given]
         if axes.dp * axes.cp == 1:
@@ -271,15 +272,14 @@ class Choices:
     def state_bytes(self, choice: Choice) -> float:
         """What a device holds at least: its share of weights, gradients and optimizer's state.
 
-        Of what the devices that have the same weights keep in parts, a part.
+        Of what the devices that have the same weights keep in parts, a part. In inference
+        weights alone.
         """
         each, axes, update = number_bytes(self.array.group.arithmetic), choice.axes, choice.update
-        held = {
-            "weights": each.weight,
-            "gradients": each.gradient,
-            "state": each.state - each.weight,
-        }
-        for what in IN_PARTS.get(update, ()):
+        held = {"weights": each.weight}
+        if not self.execution.inference:
+            held |= {"gradients": each.gradient, "state": each.state - each.weight}
+        for what in {*IN_PARTS.get(update, ())} & {*held}:
             held[what] /= axes.dp * axes.cp
         return self._parameters * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
 

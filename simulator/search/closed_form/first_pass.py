@@ -261,6 +261,9 @@ class _Step:
             # on a micro-batch's way, where each send is once, passes have it once, or twice
             sent_s = [-each_s if both else 0.0 for each_s in sent_s]
         sent_s.append(0.0)
+        if self._of.execution.inference:  # batches follow one another without a pause
+            p = self._axes.pp
+            return self._many * max(sum(forward_s[place::p]) for place in range(p))
         path_s = self._passed_s(forward_s, backward_s, sent_s, summed_s)
         early_s = [0.0, *accumulate(map(sum, zip(backward_s, sent_s, strict=True)))]
         last_s = max(self._behind_s(place) - early_s[place] for place in self._places)

@@ -164,6 +164,12 @@ def test_bytes_of_parts() -> None:
         assert of.state_bytes(choice) == pytest.approx(network.parameters * size / 2)
 
 
+def test_inference_holds_weights_alone() -> None:
+    network = load_network(GPT)
+    of = Choices(network, array(), 16, replace(DEPLOYED, mode="inference"), ("tp",))
+    assert of.state_bytes(Choice(Axes(4, tp=2), 1)) == pytest.approx(network.parameters * 2 / 2)
+
+
 def test_plain_data_parallelism_is_among_them() -> None:
     """ResNet-50's whole share of 12 samples is no power of two, and has no micro-batches."""
     of = Choices(load_network("resnet50"), array(), 96, DEPLOYED, ("micro-batch", "recompute"))

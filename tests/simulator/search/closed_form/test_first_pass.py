@@ -97,6 +97,21 @@ def test_random_plans_beside_the_engine() -> None:
     assert memory <= 0.15
 
 
+def test_inference_has_nothing_behind_forward_passes() -> None:
+    """No gradients are summed, and batches follow one another: the busiest place's passes."""
+    place = load_array("h100-cluster", ["nodes=2"], usual=True)
+    execution = replace(deployed(place), mode="inference")
+    of = Choices(load_network("gpt2:layers=8"), place, 32, execution)
+    every, first, draw = list(of.choices()), passing(of), np.random.default_rng(5)
+    assert {(one.recompute, one.update, one.schedule) for one in every} == {("none", "", "")}
+    for choice in (every[n] for n in draw.choice(len(every), 8, replace=False)):
+        estimate, outputs = first.estimate(of.layout(choice)), run_choice(of.case(choice))
+        near = 0.02 if choice.axes.vp == 1 else 0.2  # several stages wait for each other
+        assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=near)
+        peak = max(one["peak_bytes"] for one in outputs["memory"])
+        assert estimate.peak_bytes == pytest.approx(peak, rel=0.15)
+
+
 @pytest.mark.parametrize("update", ["", "sharded", "gradients"])
 @pytest.mark.parametrize(
     ("name", "axes"),
