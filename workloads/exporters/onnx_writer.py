@@ -206,6 +206,8 @@ def _batch_norm(writer: Writer, layer: Layer) -> Layout:
 
 
 def _fc(writer: Writer, layer: Layer) -> Layout:
+    if layer.groups > 1:
+        return _experts(writer, layer)
     layout = Layout.VECTOR if layer.input.area == 1 else Layout.SEQUENCE
     into, out = layer.input.channels, layer.output.channels
     source = writer.read(layer, 0, layout)
@@ -219,6 +221,16 @@ def _fc(writer: Writer, layer: Layer) -> Layout:
         bias = writer.weight(f"{layer.name}.bias", out)
         writer.node("Add", [product, bias], layer.name, name=f"{layer.name}/bias")
     return layout
+
+
+def _experts(writer: Writer, layer: Layer) -> Layout:
+    """A product of each group's features with a matrix of its own."""
+    if layer.bias or layer.shared:
+        what = "biases" if layer.bias else "matrices of another layer"
+        raise NetworkError(f"layer {layer.name!r}: groups with {what} cannot be written as ONNX")
+    groups = layer.groups
+    pair = (layer.input.channels // groups, layer.output.channels // groups)
+    return _by_groups(writer, layer, writer.weight(f"{layer.name}.weight", groups, *pair))
 
 
 def _shared(writer: Writer, layer: Layer, into: int, out: int) -> str:
@@ -280,14 +292,19 @@ def _cell(writer: Writer, layer: Layer) -> Layout:
 
 
 def _matmul(writer: Writer, layer: Layer) -> Layout:
-    groups, rows = layer.groups, layer.input.area
+    k, n = layer.input.channels // layer.groups, layer.output.channels // layer.groups
+    return _by_groups(writer, layer, _second(writer, layer, k, n))
+
+
+def _by_groups(writer: Writer, layer: Layer, right: str) -> Layout:
+    """A product for each group: its features of the first operand with its matrix in ``right``."""
+    groups, rows, name = layer.groups, layer.input.area, layer.name
     k, n = layer.input.channels // groups, layer.output.channels // groups
-    name = layer.name
     left = writer.reshape(
         writer.read(layer, 0, Layout.SEQUENCE), f"{name}/left", [0, rows, groups, k]
     )
     left = writer.transpose(left, f"{name}/heads", 0, 2, 1, 3)
-    writer.node("MatMul", [left, _second(writer, layer, k, n)], f"{name}/product", name=name)
+    writer.node("MatMul", [left, right], f"{name}/product", name=name)
     merged = writer.transpose(f"{name}/product", f"{name}/turned", 0, 2, 1, 3)
     writer.reshape(merged, name, [0, rows, groups * n])
     writer.nodes[-1].name = f"{name}/view"

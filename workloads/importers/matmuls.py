@@ -64,9 +64,9 @@ def linear(
     groups, odd = divmod(math.prod(weight.shape), depth * features)
     if odd or groups < 1:
         raise NetworkError(f"{value.shape} times {weight.shape} is not {operation.output}")
-    kind, sizes = "fc" if groups == 1 else "conv", _sizes(value.dims, groups, features)
+    sizes = _sizes(value.dims, groups, features)
     sizes["bias"] = isinstance(bias, Constant)
-    layer = assembler.weighted(operation, kind, weight, value, **sizes)
+    layer = assembler.weighted(operation, "fc", weight, value, **sizes)
     assembler.count([bias])
     role = Role.POSITION if groups == 1 else Role.CHANNEL
     rows = tuple(retag(d, role) for d in value.dims[:-1])
@@ -78,7 +78,7 @@ def linear(
 
 
 def _sizes(dims: Dims, groups: int, features: int) -> dict[str, Any]:
-    """Shapes of a linear layer on every position, or of a grouped 1x1 convolution."""
+    """Shapes of a linear layer on every position, or on those of each group."""
     rows = [retag(d, Role.POSITION) for d in dims[:-1]]
     area = area_of(rows) if groups == 1 else (count(rows, Role.POSITION) // groups, 1)
     into, out = Tensor(groups * size_of(dims[-1]), *area), Tensor(groups * features, *area)
@@ -106,10 +106,10 @@ def experts(assembler: Assembler, operation: ModelOperation) -> None:
             f"{operation.name}: a sample's {rows} rows do not deal out to {groups} experts; "
             f"counted as {each} for each"
         )
-    kind, into, out = "fc" if groups == 1 else "conv", groups * depth, groups * features
+    into, out = groups * depth, groups * features
     sizes = {"input": Tensor(into, each), "output": Tensor(out, each), "groups": groups}
     biased = isinstance(bias, Constant)
-    layer = assembler.weighted(operation, kind, weight, value, **sizes, bias=biased)
+    layer = assembler.weighted(operation, "fc", weight, value, **sizes, bias=biased)
     assembler.count([bias])
     dims = (retag(value.dims[0], Role.POSITION), dim(features, Role.CHANNEL))
     assembler.product(operation, layer, dims)

@@ -65,6 +65,7 @@ NETWORKS = {
         )
     ),
     "attention": sequence(attended),
+    "experts": sequence(lambda net: (net.linear("e", 20, groups=4), net.linear("f", 3))),
     "operators": sequence(
         lambda net: (
             net.other("norm", "layer_norm", extra=24),
@@ -167,6 +168,20 @@ def test_a_second_operand_that_is_no_matrices_cannot_be_written() -> None:
     )
     with pytest.raises(NetworkError, match="'m': 1x2x6 holds no matrices of 2x3 as ONNX could"):
         to_onnx(Network("odd", left, layers))
+
+
+def test_biases_of_experts_cannot_be_written() -> None:
+    net = Builder("net", 12, 5)
+    net.linear("e", 20, groups=4, bias=True)
+    with pytest.raises(NetworkError, match="groups with biases cannot be written as ONNX"):
+        to_onnx(net.build())
+
+
+def test_experts_come_back_with_their_own_matrices(tmp_path: Path) -> None:
+    """Not with one matrix from all features of all experts to all."""
+    network = load_network("mixtral-8x7b:layers=1:seq=64:attention=unfused")
+    back = load_network(save(tmp_path, to_onnx(network), "net.onnx"))
+    assert (back.weights, back.macs) == (network.weights, network.macs)
 
 
 def test_a_bag_of_rows_cannot_be_said_in_onnx() -> None:

@@ -90,14 +90,14 @@ def test_a_constant_in_front_is_a_product_the_other_way_round() -> None:
     assert found["g"].macs == 6 * 5 * 3
 
 
-def test_a_matrix_for_each_of_several_groups_is_a_grouped_convolution() -> None:
+def test_matrices_of_several_groups_are_one_linear_layer() -> None:
     found = layers(
         op("matmul", "x w", (2, 3, 5, 7), "f"),
         constants=trained(w=(3, 4, 7)),
         x=(2, 3, 5, 4),
         batch=2,
     )["f"]
-    assert (found.kind, found.groups, found.weights) == ("conv", 3, 84)
+    assert (found.kind, found.groups, found.weights) == ("fc", 3, 84)
     assert (found.input, found.output) == (Tensor(12, 5), Tensor(21, 5))
     assert found.macs == 3 * 5 * 4 * 7
 
@@ -192,7 +192,7 @@ def test_each_row_meets_one_of_the_experts() -> None:
     found = experts(8)
     moe, behind = found.layers
     assert (moe.kind, moe.groups, moe.input, moe.output) == (
-        "conv",
+        "fc",
         4,
         Tensor(24, 2),
         Tensor(12, 2),
