@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from experiments.measured.machine import FUSED_EXPERTS, changes_of, machine_of, stack_of
+from experiments.measured.machine import FUSED_EXPERTS, MACHINES, changes_of, machine_of, stack_of
 from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.split import Split, precision_of, split_of, with_usual_attention
 from experiments.studies.case import Case
@@ -68,6 +69,28 @@ TOO_LARGE = "too_large"
 EAGER = "eager"
 
 K = TypeVar("K", bound=Hashable)
+
+
+@lru_cache(maxsize=1)
+def _chips() -> dict[str, str]:
+    """What rows call the devices of the catalog's machines."""
+    return {_device(machine.array): hw for hw, machine in MACHINES.items()}
+
+
+def _device(array: str) -> str:
+    """The names of an array's kinds of devices."""
+    kinds = _array(array, ()).group.kinds
+    return "+".join(device.name.partition(",")[0] for device, _ in kinds)
+
+
+def chips_of(row: Row) -> str:
+    """What a row calls its chips; where it names an array, what rows call that one's."""
+    if row.hw or not row.array:
+        return row.hw
+    with suppress(SpecError):
+        device = _device(row.array)
+        return _chips().get(device, device)
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

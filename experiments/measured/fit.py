@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from experiments.measured.case import chips_of
 from experiments.measured.machine import MACHINES, stack_of
 from experiments.measured.rows import Row
 from experiments.measured.section import grouped, relative
@@ -117,7 +118,7 @@ def format_of(row: Row) -> str:
 
 def chip_of(probed: Probed) -> tuple[str, str]:
     """The chip and the format whose share a row tells."""
-    return probed.row.hw, format_of(probed.row)
+    return chips_of(probed.row), format_of(probed.row)
 
 
 def release(row: Row) -> str:

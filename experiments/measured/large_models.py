@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas
 
-from experiments.measured.case import RowCase
+from experiments.measured.case import RowCase, chips_of
+from experiments.measured.machine import MACHINES
 from experiments.measured.section import Column, Record, Section, grouped, lines
 from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted, ready
 from experiments.output import UsageError
@@ -64,7 +65,7 @@ def errors_of(outcomes: Iterable[Outcome]) -> pandas.DataFrame:
             (
                 one.architecture,
                 one.row.source,
-                one.row.hw,
+                chips_of(one.row),
                 not one.assumed,
                 one.error,
                 *(
@@ -177,7 +178,7 @@ def _choice(group: Sequence[Outcome]) -> Record:
     return {
         "model": row.model,
         "chips": row.gpus,
-        "chip": row.hw,
+        "chip": chips_of(row),
         "plans": len(group),
         "spread": max(measured) / min(measured),
         "slower": (row.step_s or 0.0) / min(measured) - 1,
@@ -248,13 +249,12 @@ def _memory(outcomes: Sequence[Outcome]) -> list[Section]:
 
 
 def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
-    constants = ", ".join(
-        f"{name} {value:.3f}" for name, value in study.constants.to_json().items()
-    )
-    said = [
-        f"Constants: {constants}: the share of their peak that products reach, of a chip in a "
-        "format; what a stack makes of it."
-    ]
+    said = []
+    if constants := _constants(study):
+        said.append(
+            f"Constants: {', '.join(constants)}: the share of their peak that products reach, of a "
+            "chip in a format; what a stack makes of it."
+        )
     if study.estimated:
         said.insert(0, "Steps are estimates of the first pass (--estimate): none was simulated.")
     if study.factors:
@@ -265,8 +265,8 @@ def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
     )
     if banded:
         said.append(
-            f"Within their error bands, of measured steps of other sources alone: {share:.0%} of "
-            f"{banded} rows; {INSIDE:.0%} are to be."
+            f"Error bands, each from the errors of other sources, hold {share:.0%} of {banded} "
+            f"rows; they are made to hold {INSIDE:.0%}."
         )
     ran = counted(study.outcomes)
     if full := [one.row.id for one in ran if not one.fits]:
@@ -282,6 +282,17 @@ def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
         named = ", ".join(f"{word} ({many})" for word, many in assumed.most_common(8))
         said.append(f"Taken where rows do not say: {named}.")
     return tuple(said)
+
+
+def _constants(study: Study) -> list[str]:
+    """Those of the rows' chips, and of chips with the same cores."""
+    asked = {chips_of(one.row) for one in study.outcomes}
+    asked |= {MACHINES[hw].cores for hw in asked if hw in MACHINES}
+    return [
+        f"{name} {value:.3f}"
+        for name, value in study.constants.to_json().items()
+        if (name.rpartition(" on ")[2] if " on " in name else name.partition(" ")[0]) in asked
+    ]
 
 
 def _some(ids: Sequence[str]) -> str:
@@ -315,11 +326,11 @@ def plot(outcomes: Sequence[Outcome]) -> Figure:
     if not known:
         raise UsageError("--plot: no row can be compared")
     figure, (axes,) = panels(6.4, 5.6)
-    chips = list(dict.fromkeys(one.row.hw for one in known))
+    chips = list(dict.fromkeys(chips_of(one.row) for one in known))
     for number, chip in enumerate(chips):
         again = number // len(SERIES) % 2  # the second chip of a colour has squares
         for dense, marker in ((True, "os"[again]), (False, "x+"[again])):
-            own = [one for one in known if one.row.hw == chip and one.row.dense is dense]
+            own = [one for one in known if chips_of(one.row) == chip and one.row.dense is dense]
             axes.plot(
                 [one.row.step_s or 0.0 for one in own],
                 [one.predicted_s or 0.0 for one in own],

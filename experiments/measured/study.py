@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from experiments.measured.case import Ran, RowCase, case_of, run_rows
+from experiments.measured.case import Ran, RowCase, case_of, chips_of, run_rows
 from experiments.measured.fit import PROBES, Constants, Probed, fitted
 from experiments.measured.machine import chips
 from experiments.measured.rows import LeftOutError, Row
@@ -87,7 +87,7 @@ class Outcome:
             "left_out": self.left_out,
             "measured_memory_gib": self.row.mem_gib,
             "source": self.row.source,
-            "chip": self.row.hw,
+            "chip": chips_of(self.row),
             "architecture": self.architecture,
             "assumed": list(self.assumed),
             "controls": dict(self.controls),

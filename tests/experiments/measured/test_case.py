@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.measured.case import case_of
+from experiments.measured.case import case_of, chips_of
 from experiments.measured.machine import OF_FRAMEWORK, stack_of
 from experiments.measured.rows import LeftOutError
 from hardware import catalog_names
@@ -229,3 +229,17 @@ def test_megatron_has_one_product_for_queries_keys_and_values(
     layers = case_of(small(framework=framework)).case.network.layers
     into = [one for one in layers if one.inputs == ("layer1.norm1",) and one.weighted]
     assert len(into) == products, [one.name for one in layers][:12]
+
+
+@pytest.mark.parametrize(
+    ("hw", "array", "chips"),
+    [
+        ("H100", "", "H100"),
+        ("", "dgx-a100", "A100-80"),  # as rows call it that say no array
+        ("", "mixed-a100-h100", "a100-80+h100-sxm"),
+        ("", "no-such-array", ""),
+    ],
+)
+def test_chips_of_a_row_are_those_of_its_array(hw: str, array: str, chips: str) -> None:
+    """Statistics by chip, and constants of a chip, have both together."""
+    assert chips_of(small(hw=hw, array=array)) == chips

@@ -248,4 +248,6 @@ def test_it_says_so_where_activations_do_not_fit(capsys: pytest.CaptureFixture[s
     words = ["fit", "gpt2:layers=2", "--array", "dgx-h100", "--batch", "32768"]
     assert main([*words, "--micro-batch", "4096", "--parallel", "dp=8"]) == 0
     said = capsys.readouterr().out
-    assert "take more devices (--set nodes, or devices.0.count), a smaller --micro-batch, or" in said
+    assert (
+        "take more devices (--set nodes, or devices.0.count), a smaller --micro-batch, or" in said
+    )
