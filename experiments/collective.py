@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -25,7 +25,6 @@ from simulator import (
     PICOSECONDS,
     Offer,
     closed_form,
-    moved_bytes,
     offer,
     offers,
     run_alone,
@@ -118,9 +117,8 @@ def rates(name: str, nodes: int, size_bytes: float, time_s: float) -> dict[str, 
 def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str, Any]:
     """As JSON has it."""
     nodes = len(wires.nodes)
-    jobs = tuple(replace(job, load=job.load.everywhere()) for job in found.jobs())
-    time_s, _ = run_alone(wires, jobs)
-    carried = moved_bytes(wires, found)
+    jobs = tuple(job.everywhere() for job in found.jobs())
+    time_s, carried = run_alone(wires, jobs)
     return {
         "collective": name,
         "algorithm": found.algorithm,

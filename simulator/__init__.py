@@ -6,7 +6,7 @@ from hardware import Array
 from planners import Plan, PlanError
 from simulator.analysis.exposed_communication import Shares, shares
 from simulator.collectives.algorithms import COLLECTIVES, CollectiveError
-from simulator.collectives.choice import ALGORITHMS, chosen, moved_bytes, offer, offers, run_alone
+from simulator.collectives.choice import ALGORITHMS, chosen, offer, offers, run_alone
 from simulator.collectives.closed_forms import closed_form
 from simulator.collectives.offers import Offer
 from simulator.cost.recompute import check

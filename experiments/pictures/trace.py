@@ -66,11 +66,11 @@ def _moved(timeline: Timeline, operation: Operation) -> dict[str, float]:
     wires, found = timeline.program.wires, dict[str, float]()
     if not isinstance(wires, Wires) or not operation.jobs:
         return {f"level {operation.level}": operation.bytes} if operation.bytes else {}
-    for job in operation.jobs:
-        load = job.load.everywhere()
+    for some, size in (each for job in operation.jobs for each in job.crosses):
+        load = some.everywhere()
         for subnet in wires.subnets:
             here = (load.links >= subnet.links.start) & (load.links < subnet.links.stop)
-            amount = float(load.flows[here].sum()) * job.flow_bytes
+            amount = float(load.flows[here].sum()) * size
             if amount:
                 found[subnet.joins] = found.get(subnet.joins, 0.0) + amount
     return found

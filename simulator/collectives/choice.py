@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import simpy
 from numpy.typing import ArrayLike
@@ -56,7 +54,7 @@ def chosen(
 ) -> tuple[str, Jobs]:
     """The algorithm (for "auto", the one predicted to be fastest) and its jobs."""
     found = offer(wires, collective, groups, size_bytes, algorithm)
-    return found.algorithm, tuple(replace(j, load=j.load.everywhere()) for j in found.jobs())
+    return found.algorithm, tuple(job.everywhere() for job in found.jobs())
 
 
 def offer(
@@ -105,15 +103,6 @@ def offers(wires: Wires, collective: str, size_bytes: float) -> list[Offer]:
         return every
     own = (how(members, collective, size_bytes) for how in NCCL.values())
     return [*every, *(way for way in own if not isinstance(way, str))]
-
-
-def moved_bytes(wires: Wires, found: Offer) -> Floats:
-    """The bytes that each link really carries, whatever part of its bandwidth they get."""
-    total = np.zeros(len(wires.bandwidth))
-    for load, each_bytes in found.moved():
-        everywhere = load.everywhere()
-        total[everywhere.links] += everywhere.flows * each_bytes
-    return total
 
 
 def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:

@@ -16,13 +16,12 @@ from simulator.collectives.groups import Groups
 from simulator.collectives.messages import CollectivePhase
 from simulator.collectives.symmetry import byte_s, summed
 from simulator.collectives.wired import reduces, subnet_of_ports
-from simulator.engine.jobs import Job, Load
+from simulator.engine.jobs import Job
 from simulator.engine.picoseconds import whole_ps
 
 AnyOffer = TypeVar("AnyOffer", bound="Offer")
 Jobs = tuple[Job, ...]
 """One after the other."""
-Moved = list[tuple[Load, float]]
 MOST_DIRECT = 1 << 14
 """Messages up to which "auto" considers sending everything at once, where links are shared."""
 
@@ -99,15 +98,13 @@ class Flat:
         return sum(one.byte_s * one.phase.share for one in self.timed) * self.size_bytes
 
     def jobs(self) -> Jobs:  # noqa: D102
-        name, size = f"{self.collective} {self.algorithm}", self.size_bytes
-        return tuple(
-            Job(name, one.phase.load, one.phase.share * size, one.wait_s(size), one.phase.count)
-            for one in self.timed
-        )
+        return tuple(self._job(one, one.phase.share * self.size_bytes) for one in self.timed)
 
-    def moved(self) -> Moved:  # noqa: D102
-        phases = (one.phase for one in self.timed)
-        return [(one.load, one.share * one.moved * self.size_bytes) for one in phases]
+    def _job(self, timed: Timed, flow_bytes: float) -> Job:
+        phase, name = timed.phase, f"{self.collective} {self.algorithm}"
+        crossing = () if phase.moved == 1 else ((phase.load, phase.moved * flow_bytes),)
+        wait_s = timed.wait_s(self.size_bytes)
+        return Job(name, phase.load, flow_bytes, wait_s, phase.count, crossing)
 
 
 def cheapest(offers: Iterable[AnyOffer]) -> AnyOffer:
@@ -316,9 +313,6 @@ class Tiers:
     def jobs(self) -> Jobs:  # noqa: D102
         return tuple(job for tier in self.tiers for job in tier.jobs())
 
-    def moved(self) -> Moved:  # noqa: D102
-        return [one for tier in self.tiers for one in tier.moved()]
-
 
 def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Tiers | str:
     """Each tier works on the pieces that the one before has left, in the cheapest flat way.
@@ -373,19 +367,15 @@ MOST_CHUNKS = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AtOnce:
-    """All tiers as one job, what it takes alone, and what they move."""
+    """All tiers as one job, and what it takes alone."""
 
     job: Job
     alone_ps: int
-    tiers: Moved
     algorithm: str
     phases: int = 1
 
     def jobs(self) -> Jobs:  # noqa: D102
         return (self.job,)
-
-    def moved(self) -> Moved:  # noqa: D102
-        return self.tiers
 
 
 def overlapped(
@@ -410,7 +400,7 @@ def overlapped(
     found = in_pieces(found) if pieces else found
     more = [_more(tier, groups.size, by) for tier in found.tiers]
     tiers = [
-        (timed, replace(job, flow_bytes=times * job.flow_bytes))
+        (timed, job.fewer(times))
         for times, tier in zip(more, found.tiers, strict=True)
         for timed, job in zip(tier.timed, tier.jobs(), strict=True)
     ]
@@ -427,14 +417,11 @@ def overlapped(
     if by == "trees" and not reduces(found.tiers[0].groups):
         whole_s += max(_of_trees_s(found, groups.size, size_bytes) - busiest_s, 0.0)
     steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
+    apart = any(job.crossing for _, job in tiers)
+    crossing = tuple(each for _, job in tiers for each in job.crosses) if apart else ()
     name = OVERLAPPED if by == "tiers" else f"nccl-{by}"
-    job = Job(f"{collective} {name}", together, size_bytes, wait_s, steps)
-    moved = [
-        (load, times * moved)
-        for times, tier in zip(more, found.tiers, strict=True)
-        for load, moved in tier.moved()
-    ]
-    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s), moved, name)
+    job = Job(f"{collective} {name}", together, size_bytes, wait_s, steps, crossing)
+    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s), name)
 
 
 def in_pieces(found: Tiers) -> Tiers:

@@ -136,7 +136,8 @@ class Region:
         """Bytes that have crossed each link."""
         found = np.zeros(len(self._bandwidth))
         for job, times in self._often.items():
-            found[job.load.links - self.first] += times * job.flow_bytes * job.load.flows
+            for load, size in job.crosses:
+                found[load.links - self.first] += times * size * load.flows
         return found
 
     def _route(self, load: Load) -> _Route:

@@ -59,7 +59,9 @@ class Job:
     """A job of the network: flows that progress at one rate until each has moved its bytes.
 
     Steps of a collective that are alike are one phase, whose bytes and
-    latencies are those of all of its ``steps``.
+    latencies are those of all of its ``steps``. ``flow_bytes`` are those that take time. Where
+    others cross the links (protocols send flags beside data; some traffic takes no time),
+    ``crossing`` has their loads and the bytes of each flow.
     """
 
     name: str
@@ -67,11 +69,27 @@ class Job:
     flow_bytes: float
     latency_s: float
     steps: int = 1
+    crossing: tuple[tuple[Load, float], ...] = ()
 
     @property
     def nbytes(self) -> int:
         """Of its load's arrays."""
         return self.load.nbytes
+
+    @property
+    def crosses(self) -> tuple[tuple[Load, float], ...]:
+        """Loads, and the bytes that each of their flows moves."""
+        return self.crossing or ((self.load, self.flow_bytes),)
+
+    def everywhere(self) -> Job:
+        """The same by the wires' own numbers."""
+        crossing = tuple((load.everywhere(), size) for load, size in self.crossing)
+        return replace(self, load=self.load.everywhere(), crossing=crossing)
+
+    def fewer(self, share: float) -> Job:
+        """The same of a share of the bytes."""
+        crossing = tuple((load, share * size) for load, size in self.crossing)
+        return replace(self, flow_bytes=share * self.flow_bytes, crossing=crossing)
 
     def alone_ps(self, bandwidth: Floats) -> int:
         """Duration on links (B/s) that nobody else uses."""
@@ -99,5 +117,5 @@ class Links:
     def carry(self, job: Job) -> Job:
         """A job with its load on these links."""
         if job not in self._jobs:
-            self._jobs[job] = replace(job, load=job.load.everywhere())
+            self._jobs[job] = job.everywhere()
         return self._jobs[job]

@@ -284,8 +284,8 @@ class Machine:
         found = np.zeros(self._wires)
         for block, often in self._begun.items():
             for job, times in block.jobs.items():
-                load = self._links.carry(job).load
-                found[load.links] += often * times * job.flow_bytes * load.flows
+                for load, size in self._links.carry(job).crosses:
+                    found[load.links] += often * times * size * load.flows
         return found
 
     def _open(self, worker: int, operation: Operation, span: Span, cause: Done | None) -> None:

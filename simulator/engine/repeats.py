@@ -289,8 +289,8 @@ def _bytes(timeline: Timeline, rhythm: _Rhythm) -> tuple[Floats, Floats]:
     for (resource, number), often in Counter(on).items():
         operation = timeline.operations[number]
         for job in operation.jobs:
-            load = timeline.links.carry(job).load
-            moved[load.links] += often * job.flow_bytes * load.flows
+            for load, size in timeline.links.carry(job).crosses:
+                moved[load.links] += often * size * load.flows
         if resource in hbms:
             memories[hbms[resource]] += often * operation.bytes
     return moved, memories

@@ -387,7 +387,12 @@ def _by_protocols(wires: Wires, sent: Messages, job: Job) -> Job:
     tiers = {subnet.tier for subnet, _ in wires.by_subnet(sent.sources, sent.targets)}
     tier = tiers.pop() if len(tiers) == 1 else None
     ways = [
-        replace(job, flow_bytes=job.flow_bytes / by.share, latency_s=by.start_s + by.step_s)
+        replace(
+            job,
+            flow_bytes=job.flow_bytes / by.share,
+            latency_s=by.start_s + by.step_s,
+            crossing=job.crosses,
+        )
         for by in (tier.protocols if tier else ())
         if by.algorithm == "direct"
     ]

@@ -274,11 +274,12 @@ class ExchangesOnWires(Rules):
     def shown(self, phase: Phase, collective: str, nodes: Sequence[int] = ()) -> float:
         """Which part of what layers exchange is not hidden behind products, by their software.
 
-        Gradients are hidden as far as the engine finds them to be; between two ``nodes`` may be
-        tokens on their way to experts, or back.
+        All of it where nothing may overlap. Gradients are hidden as far as the engine finds them
+        to be; between two ``nodes`` may be tokens on their way to experts, or back.
         """
         stack = self.array.stack
-        if stack is None or not (phase.ahead or phase is Phase.BACKWARD):
+        beside = self.execution.overlap and (phase.ahead or phase is Phase.BACKWARD)
+        if stack is None or not beside:
             return 1.0
         routed = self._choices(nodes)
         return 1 - (stack.hidden_experts if routed else self.array.hidden_tensor(collective))
@@ -320,11 +321,14 @@ class ExchangesOnWires(Rules):
     def hiding(self, operation: Operation, collective: str, nodes: Sequence[int] = ()) -> Operation:
         """Without the time that software hides behind products (``Stack.hidden_tensor``).
 
-        Its bytes count, and are on no link.
+        Its bytes cross the links, and take none of their time.
         """
         if (shown := self.shown(Phase(operation.phase), collective, nodes)) == 1:
             return operation
-        jobs = tuple(replace(job, flow_bytes=shown * job.flow_bytes) for job in operation.jobs)
+        jobs = tuple(
+            replace(job, flow_bytes=shown * job.flow_bytes, crossing=job.crosses)
+            for job in operation.jobs
+        )
         return replace(operation, jobs=jobs)
 
     def carry(self, exchange: Exchange) -> Operation:
@@ -336,7 +340,7 @@ class ExchangesOnWires(Rules):
         jobs, received = carried(request, self.wires, self.execution.algorithm)
         if kind is Kind.BOUNDARY and self.copies(nodes) < 1:
             sent = self.copies(nodes, self._ways(request))
-            jobs = tuple(replace(job, flow_bytes=sent * job.flow_bytes) for job in jobs)
+            jobs = tuple(job.fewer(sent) for job in jobs)
             received = sent * received[0], sent * received[1]
         energy_j = receiving_j(part.group.halves(), received)
         at = () if request.collective == "swap" else (request.groups[0].at(request.mesh.copies),)

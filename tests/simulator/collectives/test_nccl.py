@@ -14,7 +14,7 @@ import pytest
 from hardware import Array, Group, Stack, Topology, Wires, load_array
 from hardware.topology import Tier
 from simulator.collectives.algorithms import CollectiveError
-from simulator.collectives.choice import moved_bytes, offer
+from simulator.collectives.choice import chosen, offer, run_alone
 from simulator.engine.picoseconds import PICOSECONDS
 from tests.wiring import device
 
@@ -39,7 +39,7 @@ def wires(
 
 def busiest(on: Wires, collective: str) -> tuple[float, float]:
     """Parts of the tensor over the busiest link inside a node, and over that between nodes."""
-    moved = moved_bytes(on, offer(on, collective, on.nodes, S)) / S
+    moved = run_alone(on, chosen(on, collective, on.nodes, S)[1])[1] / S
     inside, between = (moved[subnet.links].max() for subnet in on.subnets[1:])
     return float(inside), float(between)
 

@@ -87,3 +87,14 @@ def test_tiers_use_protocols_inside_and_chunks_copy_parts() -> None:
     }
     assert more["hierarchical"] == pytest.approx(1e8 / 8 / 2e8, rel=1e-6)
     assert 0 < more["hierarchical-overlapped"] < more["hierarchical"] / 2
+
+
+@pytest.mark.parametrize(("size", "nodes"), [(800.0, 1), (16e3, 1), (8e6, 1), (16e3, 2)])
+def test_protocols_add_time_and_no_bytes(size: float, nodes: int) -> None:
+    """Of eight on a switch each sends 2 (7/8) of a tensor; pairs of two nodes an eighth of it."""
+    where = wires(LOW, MIDDLE, SINGLE, nodes=nodes)
+    _, moved = run_alone(where, chosen(where, "all-reduce", np.arange(8 * nodes), size)[1])
+    inside = moved[where.subnets[-1].links] if nodes == 1 else moved[moved > size]
+    assert inside == pytest.approx(2 * 7 / 8 * size)
+    if nodes > 1:
+        assert moved[(moved > 0) & (moved < size)] == pytest.approx(2 * 1 / 2 * size / 8)
