@@ -253,7 +253,8 @@ def _size_flags(job: Job, remarks: list[str]) -> dict[str, Any]:
     if sizes.get("kv_rank"):
         flags["multi_latent_attention"] = True
         for ours, (theirs, usual) in _LATENT.items():
-            flags[theirs] = sizes.get(ours) or (sizes["head_dim"] if ours == "value_dim" else usual)
+            value = sizes.get(ours) or (sizes["head_dim"] if ours == "value_dim" else usual)
+            flags |= {theirs: value} if value else {}  # no rank of queries is not one of 0
     truths = {
         "swiglu": sizes.get("gated"),
         "squared_relu": sizes.get("activation") == "squared_relu",

@@ -55,9 +55,24 @@ STACKS = {
     "torchtitan's TOML": "torchtitan-2024",
     "MaxText's YAML": "maxtext-2024",
 }
-"""The software of a kind of file; Megatron's is that of most arrays."""
-_TIMED = re.compile(r"(.*\.)?\w*(overlap|bucket_size|cuda_graph)\w*")
+"""The software of a kind of file. Megatron-Bridge's and NeMo's (YAML) is that of most arrays."""
+_MEGATRON_LM = "megatron-lm-2025"
+_TIMED = re.compile(
+    r"(.*\.)?\w*(overlap|bucket_size|cuda_graph|grad_reduce_in_bf16|async_tensor)\w*"
+    r"|(training\.)?compile(\.enable)?|attention(_backend|_kernel)?"
+)
 """Keys that change how long a step takes, of any framework, and that have no field of ours."""
+_HELD = re.compile(
+    r"(.*\.)?\w*(offload|cpu_checkpointing|partition_activations|saved_activations|hpz_partition"
+    r"|quantized_weights|quantized_gradients|grads_in_fp32|main_grads_dtype|main_params_dtype"
+    r"|exp_avg\w*_dtype|grad_accum_dtype|account_for|optimizer_instances)\w*(\.device)?"
+)
+"""Keys that change what devices hold, or which layers a stage has, likewise."""
+_FLASH = ("auto", "autoselected", "flash", "fused")
+_NONE = (False, None, "none", "fp32")
+"""Values of such keys that ask for nothing that is not there anyway."""
+TIMED = "--overlap, --bucket, --attention or --stack say it"
+HELD = "it changes memory, or which layers a stage has"
 _MEGATRON = "Megatron's arguments"
 _LARGEST = 1 << 20
 _LONGEST = 4 << 20
@@ -176,11 +191,13 @@ def _read(name: str) -> tuple[str, Job]:
         )
     one = Fields(name, flat, UsageError)
     job = reading(one)
-    if idle := [key for key in one.left if _TIMED.fullmatch(key)]:
-        keys = ", ".join(idle[:10])
-        one.notes.append(f"{keys}: not read; --overlap, --bucket or --stack say it")
-        one.left = {key: value for key, value in one.left.items() if key not in idle}
-    if stack := STACKS.get(kind):
+    for asked, usual, why in ((_TIMED, _FLASH, TIMED), (_HELD, _NONE, HELD)):
+        if idle := [key for key in one.left if asked.fullmatch(key)]:
+            said = [key for key in idle if one.left[key] not in usual]
+            one.notes += [f"{', '.join(said[:10])}: not read; {why}"] if said else []
+            one.left = {key: value for key, value in one.left.items() if key not in idle}
+    own = _MEGATRON_LM if kind == _MEGATRON and ending not in (".yaml", ".yml") else ""
+    if stack := STACKS.get(kind, own):
         one.notes.append(f"simulated with the array's software, not its own: --stack {stack}")
     return kind, replace(job, notes=(*one.notes, *one.unknown(without_effect)))
 

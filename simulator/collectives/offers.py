@@ -464,7 +464,7 @@ Offer = Flat | Tiers | AtOnce
 """A way to do a collective: by which algorithm, in how many phases one after the other.
 
 ``alone_ps`` is what its ``jobs`` take when nobody else uses their links; these have loads on the
-few links that stand for all. ``moved`` are loads, and the bytes that each flow really moves.
+few links that stand for all.
 """
 
 TIERED: dict[str, Callable[[Groups, str, float], Tiers | AtOnce | str]] = {

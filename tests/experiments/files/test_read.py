@@ -244,7 +244,10 @@ def test_what_was_not_understood_is_told(tmp_path: Path) -> None:
         if _notes(name)
     }
     path = tmp_path / "pretrain.sh"
-    assert notes["pretrain.sh"] == [f"not understood of {path}: some_new_flag"]
+    assert notes["pretrain.sh"] == [
+        SOFTWARE.format("megatron-lm-2025"),
+        f"not understood of {path}: some_new_flag",
+    ]
     assert notes["train.toml"] == [
         "weights are sharded among some of dp (HSDP): read as among all of it",
         SOFTWARE.format("torchtitan-2024"),
@@ -300,7 +303,42 @@ def test_what_changes_the_time_and_is_not_read_is_told(
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         accelarray.read(path)
-    words = f"{keys}: not read; --overlap, --bucket or --stack say it"
+    words = f"{keys}: not read; --overlap, --bucket, --attention or --stack say it"
+    assert words in [str(one.message) for one in told]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "keys"),
+    [
+        (
+            "job.sh",
+            f"{MEGATRON} --accumulate-allreduce-grads-in-fp32 --optimizer-cpu-offload"
+            " --account-for-loss-in-pipeline-split --main-grads-dtype bf16 --lr-decay-iters 8",
+            "accumulate_allreduce_grads_in_fp32, optimizer_cpu_offload, "
+            "account_for_loss_in_pipeline_split, main_grads_dtype",
+        ),
+        (
+            "job.json",
+            '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "zero_hpz_partition_size":'
+            ' 8, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "none"}}}',
+            "zero_optimization.zero_hpz_partition_size, zero_optimization.offload_optimizer.device",
+        ),
+        (
+            "job.toml",
+            "[training]\nseq_len = 8192\nenable_cpu_offload = true",
+            "training.enable_cpu_offload",
+        ),
+    ],
+)
+def test_what_changes_memory_and_is_not_read_is_told(
+    name: str, text: str, keys: str, tmp_path: Path
+) -> None:
+    """Their names have parts that change nothing in others: lr in allreduce, load in offload."""
+    (path := tmp_path / name).write_text(text)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        accelarray.read(path)
+    words = f"{keys}: not read; it changes memory, or which layers a stage has"
     assert words in [str(one.message) for one in told]
 
 
