@@ -22,7 +22,8 @@ from experiments.studies.published_values import shipped_rows
 from experiments.terms import duration
 from hardware import Device
 from planners.axes.node_types import experts
-from workloads import partition_graph
+from workloads import Network, partition_graph
+from workloads.attention import attention_cores
 
 Floats = NDArray[np.float64]
 FILE = "measured_errors.csv"
@@ -69,13 +70,13 @@ Features = dict[str, Any]
 def features_of(case: Case) -> Features | None:
     """A case's features; None where it is no training step of one kind of chip with a stack.
 
-    A chip of one's own is the one that it extends. Nor are there any of stages that say their
+    Nor are there any of other networks than language models: no measured row is of one. A chip of one's own is the one that it extends. Nor are there any of stages that say their
     devices: no measured row has unlike stages.
     """
     array, staging = case.array, case.execution.staging
     if array.stack is None or len(array.group.kinds) > 1 or case.execution.inference:
         return None
-    if staging is not None and staging.stage_hw:
+    if (staging is not None and staging.stage_hw) or not _is_language_model(case.network):
         return None
     device, _ = array.group.kinds[0]
     axes = staging.parallel if staging else None
@@ -91,6 +92,11 @@ def features_of(case: Case) -> Features | None:
         "parameters": case.network.parameters,
         **{axis: getattr(axes, axis) if axes else 1 for axis in ("tp", "pp", "ep")},
     }
+
+
+def _is_language_model(network: Network) -> bool:
+    """Whether it looks tokens up in a table, and has attention."""
+    return any(layer.type.gathers for layer in network.layers) and bool(attention_cores(network))
 
 
 def _chip(device: Device) -> str:
@@ -242,7 +248,8 @@ NO_STACK = (
     "--stack NAME has measured ones (accelarray list stacks)."
 )
 
-UNMEASURED = "No error band: none of the measured steps that bands are made from is on {}."
+UNMEASURED = "No error band: none of the measured steps that bands are made from is {}."
+OTHER = "of a network without tokens and attention"
 
 
 def assumed(case: Case) -> list[str]:
@@ -256,7 +263,9 @@ def assumed(case: Case) -> list[str]:
     unmeasured = sorted(chips - {*shipped()[0].features["chip"]})
     one_moment = len(array.group.arithmetic.moment_bytes) == 1
     no_stack = [NO_STACK] if array.stack is None and "stack" not in stated else []
+    what = f"on {' or '.join(unmeasured)}" if unmeasured else OTHER
+    has_none = unmeasured or not (no_stack or _is_language_model(case.network))
     return [
-        *([UNMEASURED.format(" or ".join(unmeasured))] if unmeasured else no_stack),
+        *([UNMEASURED.format(what)] if has_none else no_stack),
         *([SGD] if one_moment and case.network.sizes and "optimizer" not in stated else []),
     ]

@@ -22,7 +22,9 @@ from experiments.results.error_band import (
     FLAGS,
     INSIDE,
     NO_STACK,
+    OTHER,
     SGD,
+    UNMEASURED,
     Errors,
     Features,
     error_band,
@@ -189,7 +191,8 @@ def test_the_table_of_errors_has_each_rows_features_and_error() -> None:
         ("gpt2", ("--set", "usual_stack=none"), [NO_STACK, SGD]),
         ("gpt2", ("--stack", "none"), [SGD]),
         ("gpt2", ("--set", "model.mode=inference"), []),
-        ("alexnet", (), []),
+        ("alexnet", (), [UNMEASURED.format(OTHER)]),
+        ("vit-b16", ("--optimizer", "adam"), [UNMEASURED.format(OTHER)]),
     ],
 )
 def test_what_nobody_stated_is_told(
