@@ -69,7 +69,8 @@ def load_network(name: str) -> Network:
     if base == KIND:
         return transformer(changed(name, None, option.split(":")))
     if (config := config_of(base)) is not None:
-        return read_hugging_face(config, option)
+        found = read_hugging_face(config, option)
+        return replace(found, name=f"{found.name}:{option}") if option else found
     if base in SIZES and colon:
         return replace(transformer(changed(name, SIZES[base], option.split(":"))), name=name)
     known = {**NETWORKS, **LARGE}

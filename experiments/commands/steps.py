@@ -115,9 +115,10 @@ def _compared(args: argparse.Namespace) -> dict[str, str | Planner]:
         raise UsageError("compare needs two planners, as --planners owt,accpar; or two --plan FILE")
     if args.planners:
         found |= {str(one): one for one in planners_of(args.planners, vars(args))}
-    for file in args.plan:
-        plan = Plan.read(file)
-        name = file if plan.planner in found else plan.planner
+    plans = {file: Plan.read(file) for file in args.plan}
+    taken = [*found, *(plan.planner for plan in plans.values())]
+    for file, plan in plans.items():
+        name = file if taken.count(plan.planner) > 1 else plan.planner
         found[name] = Planned(name, plan)
     return found
 

@@ -95,7 +95,7 @@ def why_nothing(key: str, before: Case, after: Array, bounds: Mapping[str, float
     if topic == "padding":
         topic = "hbm" if key.endswith("tile") else "core"
     if topic not in BOUND_OF:
-        return "what it changes is not on the critical path"
+        return "what it changes takes little or none of the step"
     bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]
     rooflines = [device.roofline for device, _ in after.group.kinds]
     hosts = any(one.host_s or one.host_layer_s for one in rooflines)

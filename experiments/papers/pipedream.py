@@ -231,6 +231,6 @@ def flush() -> Figure:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "arxiv": partial(table, "arxiv", "arXiv 2018, Table 1"),
-    "sosp": partial(table, "sosp", "SOSP 2019, epoch time over data parallelism"),
+    "sosp": partial(table, "sosp", "SOSP 2019, epochs faster than data parallelism"),
     "flush": flush,
 }

@@ -70,8 +70,8 @@ Features = dict[str, Any]
 def features_of(case: Case) -> Features | None:
     """A case's features; None where it is no training step of one kind of chip with a stack.
 
-    Nor are there any of other networks than language models: no measured row is of one. A chip of one's own is the one that it extends. Nor are there any of stages that say their
-    devices: no measured row has unlike stages.
+    Nor are there any of other networks than language models, or of stages that say their
+    devices: no measured row is of one. A chip of one's own is the one that it extends.
     """
     array, staging = case.array, case.execution.staging
     if array.stack is None or len(array.group.kinds) > 1 or case.execution.inference:

@@ -228,7 +228,7 @@ def first_nodes_of(graph: Graph, layers: Sequence[int], stages: int) -> tuple[in
     """
     if len(layers) != stages:
         raise PlanError(
-            f"stage-layers: {len(layers)} numbers for {stages} stages; write one for each"
+            f"stage-layers: {len(layers)} numbers for {stages} stages (pp x vp); write one for each"
         )
     blocks = blocks_of(graph)
     begins = (*blocks.firsts, blocks.end)

@@ -1,6 +1,7 @@
 """A plan of one's own in a file stands for a planner; data parallelism as it is run."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,14 +34,19 @@ def test_a_plan_beside_a_planner(capsys: pytest.CaptureFixture[str], own: str) -
 
 
 def test_plans_of_one_planner_are_told_apart_by_their_files(
-    capsys: pytest.CaptureFixture[str], own: str
+    capsys: pytest.CaptureFixture[str], own: str, tmp_path: Path
 ) -> None:
-    compare = ("compare", "alexnet", *ARRAY, "--format", "json")
-    for words in (("--planners", "accpar", "--plan", own), ("--plan", own, "--plan", own)):
+    compare, copy = ("compare", "alexnet", *ARRAY, "--format", "json"), str(tmp_path / "copy.json")
+    shutil.copy(own, copy)
+    for words, names in (
+        (("--planners", "accpar", "--plan", own), ["accpar", own]),
+        (("--plan", own, "--plan", copy), [own, copy]),
+        (("--planners", "owt", "--plan", own), ["owt", "accpar"]),
+    ):
         found = json.loads(printed(capsys, *compare, *words))
-        assert found["planners"] == ["accpar", own]
+        assert found["planners"] == names
         first, second = found["iteration_s"]
-        assert first == second
+        assert (first == second) is ("owt" not in names)
 
 
 @pytest.mark.parametrize("words", [(), ("--planners", "owt,accpar")])

@@ -150,6 +150,7 @@ def test_a_folder_stands_for_its_file_and_options_change_it(tmp_path: Path) -> N
         f"not understood of {path}: strange",
     )
     short = load_network(f"{path}:seq=128:layers=1")
+    assert short.name.endswith(":seq=128:layers=1")  # two sizes of it have two names
     assert short.tokens == 128
     assert short.notes == (f"not understood of {path}: strange",)
     assert sum(layer.name.endswith(".add2") for layer in short.layers) == 1
