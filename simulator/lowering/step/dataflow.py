@@ -38,7 +38,7 @@ class Dataflow:
     def of(self, item: Item) -> tuple[list[Key], list[Key]]:
         """What a step waits for, and what is made when it is over."""
         if item.kind is Kind.COMPUTE:
-            return self._product(item.node, item.phase)
+            return self._product(item)
         if item.kind is Kind.BOUNDARY:
             keys = [self.moved(item)]
         elif item.kind is Kind.WEIGHTS:
@@ -78,11 +78,15 @@ class Dataflow:
         errors: list[Key] = [("moved", Phase.BACKWARD, v, w, e) for w, e in self._consumers[v]]
         return errors or [("features", v)]
 
-    def _product(self, v: int, phase: Phase) -> tuple[list[Key], list[Key]]:
+    def _product(self, item: Item) -> tuple[list[Key], list[Key]]:
+        v, phase = item.node, item.phase
         edges = list(enumerate(self._graph[v].producers))
         if phase.ahead:
             reads: list[Key] = [("moved", phase, u, v, e) for e, u in edges]
-            return [*reads, *self._weights(v, self._gathered)], [(MADE[phase], v)]
+            # a norm rides on what is before its block; frameworks gather its weights with the block
+            rides = phase is Phase.RECOMPUTE and not item.bucket
+            weights = [] if rides else self._weights(v, self._gathered)
+            return [*reads, *weights], [(MADE[phase], v)]
         if phase is Phase.UPDATE:
             return [("gradient", v), *self._tied.get(v, ())], [("weights", v)]
         inputs = [*self.errors(v), (MADE[Phase.RECOMPUTE], v)]

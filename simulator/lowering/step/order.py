@@ -60,7 +60,8 @@ def recompute(
 ) -> Iterator[Item]:
     """A forward pass again, with sums of products and the boundaries inside of each segment.
 
-    Of what comes from outside, what a node has to have ``gathered``, by (edge, producer).
+    Of what comes from outside, what a node has to have ``gathered``, by (edge, producer). Nodes of
+    which only what rides on them runs again need no weights.
     """
     for _, nodes, products in segments:
         for v in nodes:
@@ -68,7 +69,7 @@ def recompute(
                 inside = producer in nodes or (edge, producer) in gathered(v)
                 if inside and v in products:
                     yield Item(Kind.BOUNDARY, Phase.RECOMPUTE, producer, v, edge)
-            yield Item(Kind.COMPUTE, Phase.RECOMPUTE, v)
+            yield Item(Kind.COMPUTE, Phase.RECOMPUTE, v, bucket=(v,) if v in products else ())
             if v in products and not graph[v].join:
                 yield Item(Kind.SUMS, Phase.RECOMPUTE, v)
 

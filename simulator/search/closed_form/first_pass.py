@@ -230,13 +230,17 @@ class _Step:
             self._of.table(*of, one) for one in (["none", "full"] if mode.isdecimal() else [mode])
         ]
 
-    def _stage(self, first: int, end: int, place: int) -> Piece:
-        """A stage of pieces; where so many blocks are computed again, its first ones."""
+    def _stage(self, first: int, end: int, place: int, whole: int | None = None) -> Piece:
+        """A stage of pieces; where so many blocks are computed again, its first ones.
+
+        Or a part of a stage, which begins with piece ``whole``.
+        """
         kept, *again = self._tables[place]
         if not again:
             return kept.stage(first, end)
-        begin = max(first, self._of.blocks[0])
+        begin = max(first if whole is None else whole, self._of.blocks[0])
         most = min(begin + int(self._layout.recompute), end, self._of.blocks[1])
+        begin = max(begin, first)
         return kept.stage(first, end, (begin, max(most, begin), again[0]))
 
     def _seconds(self) -> float:
@@ -337,7 +341,8 @@ class _Step:
         gathering and the last scattering are hidden by nothing.
         """
         overlap, slower = self._of.execution.overlap, self._of.slower
-        units = [self._stage(k, k + 1, 0) for k in range(self._cuts[0], self._cuts[-1])]
+        start, end = self._cuts[0], self._cuts[-1]
+        units = [self._stage(k, k + 1, 0, start) for k in range(start, end)]
         gather_s = [self._bucketed("all-gather", 0, one, whole=True).whole_s for one in units]
         scatter_s = [self._bucketed("reduce-scatter", 0, one, whole=True).whole_s for one in units]
         forward_s, backward_s = gather_s[0], scatter_s[0]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from hardware import load_array
+from planners import Axes, Update, planned_by_axes
 from planners.order import Item, Kind, Phase
+from simulator import deployed, simulate
 from simulator.lowering.step.order import Wrapped, units_of
 from workloads import load_network, partition_graph
 
@@ -75,3 +82,23 @@ def test_without_overlap_each_right_before_its_use() -> None:
     forward = [("g", (0,)), ("g", (1,)), ("c", (0,)), ("c", (1,)), ("g", (2,)), ("c", (2,))]
     assert order[: len(forward)] == forward
     assert order[8:13] == [("c", (3,)), ("s", (3,)), ("g", (2,)), ("c", (2,)), ("s", (2,))]
+
+
+def test_computing_again_waits_for_no_other_units_weights() -> None:
+    """FSDP gathers a unit's weights beside the whole backward of the one behind it.
+
+    Only the first unit's gathering and the last one's scattering are exposed, whatever is
+    computed again. The norm before a block rides on the sum at the end of the block before,
+    and is computed again with its own block.
+    """
+    array = load_array("h100-cluster", ["nodes=1"], usual=True)
+    network = load_network("llama3-8b:layers=6:seq=2048")
+    idle_ps = []
+    for recompute in ("none", "full"):
+        execution = replace(deployed(array), recompute=recompute)
+        plan = planned_by_axes(network, execution.planned(array), 16, Axes(dp=8))
+        plan = replace(plan, updates=(Update.WEIGHTS,) * len(plan.nodes))
+        timeline = simulate(network, plan, array, execution, folded=True)
+        computed = (one.end_ps - one.start_ps for one in timeline if one.kind == Kind.COMPUTE)
+        idle_ps.append(timeline.iteration_ps - sum(computed))
+    assert idle_ps[1] == pytest.approx(idle_ps[0], rel=0.05)

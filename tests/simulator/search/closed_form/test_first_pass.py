@@ -97,6 +97,15 @@ def test_random_plans_beside_the_engine() -> None:
     assert memory <= 0.15
 
 
+@pytest.mark.parametrize("recompute", ["none", "2", "6", "full"])
+def test_weights_in_parts_with_some_blocks_computed_again(recompute: str) -> None:
+    """Each unit's weights are gathered beside the one before it, of which the first are longer."""
+    of = asked("llama3-8b:layers=8:seq=2048", "h100-cluster", ("nodes=1",), 16)
+    choice = Choice(Axes(dp=8), 2, recompute, "weights")
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=0.03)
+
+
 def test_inference_has_nothing_behind_forward_passes() -> None:
     """No gradients are summed, and batches follow one another: the busiest place's passes."""
     place = load_array("h100-cluster", ["nodes=2"], usual=True)
