@@ -79,8 +79,9 @@ def run_compare(args: argparse.Namespace) -> None:
         return
     chosen = _compared(args)
     if len(chosen) != 2:
+        given = [f"--planners {args.planners!r}"] if args.planners else []
         raise UsageError(
-            f"--planners {args.planners!r}{' and --plan' * bool(args.plan)}: name two different "
+            f"{' and '.join([*given, *(['--plan'] if args.plan else [])])}: name two different "
             "ones, as owt,accpar; a --plan FILE stands for one"
         )
     check_outputs(args)

@@ -171,13 +171,13 @@ class FitResult(Result):
             yield f"The engine simulated {len(self.fits) + over}{kinds}{more}.{table}"
         if "micro-batch" not in (*self.asked[0].varied, *self.asked[0].held):
             yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
+        first = self.asked[0]
         if not self.fits:
             each = ", ".join(f"{one.capacity_bytes / 2**30:.3g} GiB" for one in self.asked)
             yield (
-                f"None fits in {each} of a device{limited}: take {', '.join(self._remedies())}, "
-                "or larger ones, or formats and an optimizer that hold less."
+                f"None fits in {each} of a device{limited}. What may help: "
+                f"{'; '.join(self._remedies())}."
             )
-        first = self.asked[0]
         one_moment = len(first.array.group.arithmetic.moment_bytes) == 1
         if one_moment and first.network.sizes is not None and not first.execution.inference:
             yield SGD
@@ -191,13 +191,18 @@ class FitResult(Result):
     def _remedies(self) -> list[str]:
         """What may make a combination fit, of what is not tried already."""
         first, times = self.asked[0], self._too_few()
-        free = "recompute" in first.varied or first.execution.inference
-        given = first.execution.recompute != "none"
-        again = [] if free or given else ["recompute in --axes"]
-        samples = first.held.get("micro-batch", 1)
-        smaller = ["a smaller --micro-batch"] if samples > 1 else []
+        trained, tried = not first.execution.inference, (*first.varied, *first.held)
+        given = {"update": first.execution.update, "recompute": first.execution.recompute != "none"}
+        more = [name for name in ("tp", "pp") if name not in tried]
+        for name in ("update", "recompute") if trained else ():
+            free = name not in tried and not given[name]
+            more += [name] if free and (name == "update" or times == 1) else []
+        smaller = ["a smaller --micro-batch"] if first.held.get("micro-batch", 1) > 1 else []
         count = f"at least {times} times as many" if times > 1 else "more"
-        return [f"{count} devices (--set nodes, or devices.0.count)", *smaller, *again]
+        devices = f"{count} devices (--set nodes, or devices.0.count), or larger ones"
+        named = ", ".join("zero" if name == "update" else name for name in more)
+        less = f"formats {'and an optimizer ' * trained}that hold less"
+        return [*smaller, *([f"{named} in --axes"] if more else []), devices, less]
 
     def _too_few(self) -> int:
         """By how many times there are too few devices, by what they hold at least.

@@ -59,7 +59,7 @@ STACKS = {
 _MEGATRON_LM = "megatron-lm-2025"
 _TIMED = re.compile(
     r"(.*\.)?\w*(overlap|bucket_size|cuda_graph|grad_reduce_in_bf16|async_tensor)\w*"
-    r"|(training\.)?compile(\.enable)?|attention(_backend|_kernel)?"
+    r"|(training\.)?compile(\.enabled?)?|attention(_backend|_kernel)?"
 )
 """Keys that change how long a step takes, of any framework, and that have no field of ours."""
 _HELD = re.compile(
@@ -69,7 +69,7 @@ _HELD = re.compile(
 )
 """Keys that change what devices hold, or which layers a stage has, likewise."""
 _FLASH = ("auto", "autoselected", "flash", "fused")
-_NONE = (False, None, "none", "fp32")
+_NONE = (False, None, 1, "none", "fp32")
 """Values of such keys that ask for nothing that is not there anyway."""
 TIMED = "--overlap, --bucket, --attention or --stack say it"
 HELD = "it changes memory, or which layers a stage has"
@@ -193,7 +193,7 @@ def _read(name: str) -> tuple[str, Job]:
     job = reading(one)
     for asked, usual, why in ((_TIMED, _FLASH, TIMED), (_HELD, _NONE, HELD)):
         if idle := [key for key in one.left if asked.fullmatch(key)]:
-            said = [key for key in idle if one.left[key] not in usual]
+            said = [key for key in idle if one.left[key] is True or one.left[key] not in usual]
             one.notes += [f"{', '.join(said[:10])}: not read; {why}"] if said else []
             one.left = {key: value for key, value in one.left.items() if key not in idle}
     own = _MEGATRON_LM if kind == _MEGATRON and ending not in (".yaml", ".yml") else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from experiments.measured.machine import FUSED_EXPERTS, MACHINES, changes_of, machine_of, stack_of
+from experiments.measured.machine import FUSED_EXPERTS, changes_of, chips, machine_of, stack_of
 from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.split import Split, precision_of, split_of, with_usual_attention
 from experiments.studies.case import Case
@@ -71,25 +71,13 @@ EAGER = "eager"
 K = TypeVar("K", bound=Hashable)
 
 
-@lru_cache(maxsize=1)
-def _chips() -> dict[str, str]:
-    """What rows call the devices of the catalog's machines."""
-    return {_device(machine.array): hw for hw, machine in MACHINES.items()}
-
-
-def _device(array: str) -> str:
-    """The names of an array's kinds of devices."""
-    kinds = _array(array, ()).group.kinds
-    return "+".join(device.name.partition(",")[0] for device, _ in kinds)
-
-
 def chips_of(row: Row) -> str:
-    """What a row calls its chips; where it names an array, what rows call that one's."""
+    """What a row calls its chips; where it names an array, what rows call those of its kinds."""
     if row.hw or not row.array:
         return row.hw
     with suppress(SpecError):
-        device = _device(row.array)
-        return _chips().get(device, device)
+        names = (device.name for device, _ in _array(row.array, ()).group.kinds)
+        return "+".join(dict.fromkeys(chips().get(name, name) for name in names))
     return ""
 
 

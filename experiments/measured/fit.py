@@ -138,11 +138,11 @@ def fitted(probed: Sequence[Probed]) -> Constants:
     def factor(rows: Sequence[Probed], usual: float = 1.0) -> float:
         return usual * _factor([(one, usual * shares[chip_of(one)]) for one in rows])
 
-    by_stack = grouped(probed, lambda one: (stack_of(one.row)[0], one.row.hw))
+    by_stack = grouped(probed, lambda one: (stack_of(one.row)[0], chips_of(one.row)))
     stacks = {key: factor(rows) for key, rows in by_stack.items()}
     releases = {
-        key: factor(rows, stacks[stack_of(rows[0].row)[0], rows[0].row.hw])
-        for key, rows in grouped(probed, lambda one: (release(one.row), one.row.hw)).items()
+        key: factor(rows, stacks[stack_of(rows[0].row)[0], chips_of(rows[0].row)])
+        for key, rows in grouped(probed, lambda one: (release(one.row), chips_of(one.row))).items()
     }
     return Constants(shares, stacks, releases)
 

@@ -286,8 +286,8 @@ def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
 
 def _constants(study: Study) -> list[str]:
     """Those of the rows' chips, and of chips with the same cores."""
-    asked = {chips_of(one.row) for one in study.outcomes}
-    asked |= {MACHINES[hw].cores for hw in asked if hw in MACHINES}
+    asked = {hw for one in study.outcomes for hw in chips_of(one.row).split("+")}
+    asked = {*asked, *(MACHINES[hw].cores for hw in asked if hw in MACHINES)} - {""}
     return [
         f"{name} {value:.3f}"
         for name, value in study.constants.to_json().items()

@@ -249,7 +249,7 @@ NO_STACK = (
 )
 
 UNMEASURED = "No error band: none of the measured steps that bands are made from is {}."
-OTHER = "of a network without tokens and attention"
+OTHER = "of a network that is no language model (tokens and attention)"
 
 
 def assumed(case: Case) -> list[str]:

@@ -73,8 +73,9 @@ class Job:
 
     @property
     def nbytes(self) -> int:
-        """Of its load's arrays."""
-        return self.load.nbytes
+        """Of its loads' arrays."""
+        others = (load for load, _ in self.crossing if load is not self.load)
+        return self.load.nbytes + sum(load.nbytes for load in others)
 
     @property
     def crosses(self) -> tuple[tuple[Load, float], ...]:

@@ -267,7 +267,8 @@ class _Step:
         sent_s.append(0.0)
         if self._of.execution.inference:  # batches follow one another without a pause
             p = self._axes.pp
-            return self._many * max(sum(forward_s[place::p]) for place in range(p))
+            busy_s = [sum(each[place::p]) for each in (forward_s, sent_s) for place in range(p)]
+            return self._many * max(busy_s)
         path_s = self._passed_s(forward_s, backward_s, sent_s, summed_s)
         early_s = [0.0, *accumulate(map(sum, zip(backward_s, sent_s, strict=True)))]
         last_s = max(self._behind_s(place) - early_s[place] for place in self._places)

@@ -236,7 +236,7 @@ def test_megatron_has_one_product_for_queries_keys_and_values(
     [
         ("H100", "", "H100"),
         ("", "dgx-a100", "A100-80"),  # as rows call it that say no array
-        ("", "mixed-a100-h100", "a100-80+h100-sxm"),
+        ("", "mixed-a100-h100", "A100-80+H100"),
         ("", "no-such-array", ""),
     ],
 )

@@ -94,6 +94,7 @@ def test_protocols_add_time_and_no_bytes(size: float, nodes: int) -> None:
     """Of eight on a switch each sends 2 (7/8) of a tensor; pairs of two nodes an eighth of it."""
     where = wires(LOW, MIDDLE, SINGLE, nodes=nodes)
     _, moved = run_alone(where, chosen(where, "all-reduce", np.arange(8 * nodes), size)[1])
+    assert np.count_nonzero(moved) == (16 if nodes == 1 else 64)
     inside = moved[where.subnets[-1].links] if nodes == 1 else moved[moved > size]
     assert inside == pytest.approx(2 * 7 / 8 * size)
     if nodes > 1:
