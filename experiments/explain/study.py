@@ -186,6 +186,12 @@ def messages(result: Explanation) -> list[str]:
     found += [
         f"{what[0].upper()}{what[1:]} does not fit: {said}." for what, said in result.full.items()
     ]
+    if result.links and result.links[0].utilisation > 1:
+        found.append(
+            f"Links would carry {result.links[0].utilisation:.0%} of what they can: the stack "
+            "hides more of these exchanges behind products than fits, so the step is too short. "
+            "--overlap none hides nothing."
+        )
     if idle := result.paths.idle_cores:
         found.append(f"{idle:,} of {result.paths.cores:,} cores are idle.")
     if result.overflow:

@@ -346,6 +346,9 @@ def fit(
     cases = list[Case]()
     for label, changes in _sizes(vary, changed(set, options)):
         choices = _choices(network, array_of(array, changes), batch, execution, options)
+        if choices.execution.inference and choices.execution.update:
+            said = f"--update {choices.execution.update} (--zero)"
+            raise UsageError(f"{said}: inference updates no weights; leave it out")
         if tokens_per_step is not None:
             if batch is not None:
                 raise UsageError("--batch and --tokens-per-step: say one of the two")

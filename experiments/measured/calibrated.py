@@ -66,6 +66,11 @@ def calibrated(rows: Sequence[Row], runner: Runner, progress: Progress) -> Calib
         raise UsageError(
             "no row can be simulated: " + "; ".join(str(ready(row)) for row in rows[:3])
         )
+    if mixed := [name for name, one in cases.items() if len(one.case.array.group.kinds) > 1]:
+        raise UsageError(
+            f"rows on several kinds of chips tell no chip's share: {', '.join(mixed[:3])}; leave "
+            "them out"
+        )
     stacks = sorted({stack_of(one.row)[0] for one in cases.values()})
     if len(stacks) > 1:
         raise UsageError(

@@ -225,9 +225,8 @@ def _fc(writer: Writer, layer: Layer) -> Layout:
 
 def _experts(writer: Writer, layer: Layer) -> Layout:
     """A product of each group's features with a matrix of its own."""
-    if layer.bias or layer.shared:
-        what = "biases" if layer.bias else "matrices of another layer"
-        raise NetworkError(f"layer {layer.name!r}: groups with {what} cannot be written as ONNX")
+    if layer.shared:
+        raise NetworkError(f"layer {layer.name!r}: ONNX cannot say groups with another's matrices")
     groups = layer.groups
     pair = (layer.input.channels // groups, layer.output.channels // groups)
     return _by_groups(writer, layer, writer.weight(f"{layer.name}.weight", groups, *pair))
@@ -304,8 +303,11 @@ def _by_groups(writer: Writer, layer: Layer, right: str) -> Layout:
         writer.read(layer, 0, Layout.SEQUENCE), f"{name}/left", [0, rows, groups, k]
     )
     left = writer.transpose(left, f"{name}/heads", 0, 2, 1, 3)
-    writer.node("MatMul", [left, right], f"{name}/product", name=name)
-    merged = writer.transpose(f"{name}/product", f"{name}/turned", 0, 2, 1, 3)
+    made = writer.node("MatMul", [left, right], f"{name}/product", name=name)
+    if layer.bias:
+        bias = writer.weight(f"{name}.bias", groups, 1, n)
+        made = writer.node("Add", [made, bias], f"{name}/biased", name=f"{name}/bias")
+    merged = writer.transpose(made, f"{name}/turned", 0, 2, 1, 3)
     writer.reshape(merged, name, [0, rows, groups * n])
     writer.nodes[-1].name = f"{name}/view"
     return Layout.SEQUENCE

@@ -267,6 +267,7 @@ class _Step:
         sent_s.append(0.0)
         if self._of.execution.inference:  # batches follow one another without a pause
             p = self._axes.pp
+            # of a place, and of the link behind it
             busy_s = [sum(each[place::p]) for each in (forward_s, sent_s) for place in range(p)]
             return self._many * max(busy_s)
         path_s = self._passed_s(forward_s, backward_s, sent_s, summed_s)

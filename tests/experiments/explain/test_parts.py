@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import accelarray
 from experiments.explain.busiest import links, units
 from experiments.explain.paths import STEPS_END, paths_of
 from experiments.studies.case import Case, step_of
@@ -121,3 +122,19 @@ def test_without_overlap_every_exchange_is_exposed() -> None:
     assert exposed == {layer: 8 * ps for layer, ps in sums.items()}
     ends = [s.waiting_ps for s in paths_of(timeline).layers if s.layer == STEPS_END]
     assert sum(ends) == 0
+
+
+@pytest.mark.parametrize("overlap", ["full", "none"])
+def test_what_is_hidden_and_does_not_fit_is_told(overlap: str) -> None:
+    """Half of tensor parallelism's traffic is taken to be hidden, however slow the links are."""
+    found = accelarray.explain(
+        "gpt2:layers=2",
+        array="h100-cluster",
+        batch=64,
+        set={"nodes": 1, "topology.levels.0.bandwidth": "20 GB/s"},
+        parallel="tp=4,dp=2,sp",
+        overlap=overlap,
+    )
+    told = any("Links would carry" in one for one in found.messages)
+    assert told is (overlap == "full")
+    assert (found.explanation.links[0].utilisation > 1) is told

@@ -321,7 +321,7 @@ def test_what_changes_the_time_and_is_not_read_is_told(
             "job.json",
             '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "zero_hpz_partition_size":'
             ' 8, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "none"}}}',
-            "zero_optimization.zero_hpz_partition_size, zero_optimization.offload_optimizer.device",
+            "zero_optimization.zero_hpz_partition_size",  # offloading has a note of its own
         ),
         (
             "job.toml",

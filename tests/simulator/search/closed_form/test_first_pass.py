@@ -106,6 +106,17 @@ def test_weights_in_parts_with_some_blocks_computed_again(recompute: str) -> Non
     assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=0.03)
 
 
+@pytest.mark.parametrize("bandwidth", ["50 GB/s", "100 MB/s"])
+def test_sends_of_inference_may_take_longer_than_stages(bandwidth: str) -> None:
+    changes = ["nodes=2", f"topology.levels.1.bandwidth={bandwidth}", "stack=none"]
+    place = load_array("h100-cluster", changes)
+    execution = replace(deployed(place), mode="inference")
+    of = Choices(load_network("gpt2:layers=8"), place, 64, execution)
+    choice = Choice(Axes(dp=8, pp=2), 4)
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=0.1)
+
+
 def test_inference_has_nothing_behind_forward_passes() -> None:
     """No gradients are summed, and batches follow one another: the busiest place's passes."""
     place = load_array("h100-cluster", ["nodes=2"], usual=True)
