@@ -64,7 +64,8 @@ class Count:
         elapsed_s = time.monotonic() - self._started
         of = "" if self.total is None else f" of {self.total:,}"
         rest = f", {self.left}" if self.left else ""
-        return f"{self.done:,}{of} done after {elapsed_s:,.0f} s{rest}; at {legible(self.label)}"
+        at = f"; at {legible(self.label)}" if self.label else ""
+        return f"{self.done:,}{of} done after {elapsed_s:,.0f} s{rest}{at}"
 
 
 def working(progress: Callable[[str], None], label: str) -> None:

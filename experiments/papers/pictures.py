@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from experiments.output import UsageError
 from experiments.papers.figure import Figure, Row
-from experiments.pictures.figures import PAPERS, Height, colours, grouped_bars, panels, titled
+from experiments.pictures.figures import (
+    PAPERS,
+    Height,
+    colours,
+    grouped_bars,
+    panels,
+    readable_log,
+    titled,
+)
 from experiments.pictures.palette import TYPES as TYPE_COLOURS
 
 if TYPE_CHECKING:
@@ -86,15 +94,9 @@ def _lines(figure: Figure) -> Picture:
 
 def _finish(axes: Axes, figure: Figure) -> None:
     """Title, a logarithmic axis with plain numbers, and the legend."""
-    from matplotlib.ticker import LogLocator, NullLocator
-
     axes.set_yscale("log")
     axes.margins(x=0.02, y=0.16)
-    low, high = axes.get_ylim()
-    subs = (1, 2, 5) if high > 20 * low else (1, 1.5, 2, 3, 4, 5, 6, 8)
-    axes.yaxis.set_major_locator(LogLocator(subs=subs))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    readable_log(axes)
     axes.set_ylabel(figure.label, fontsize=8)
     axes.grid(axis="y", lw=0.3)
     axes.set_axisbelow(True)

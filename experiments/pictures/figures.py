@@ -84,6 +84,8 @@ NEAR = 0.97
 """A mark higher than this fraction of a bar touches what stands above the bar."""
 NARROW = 10.0
 """Above this ratio of its ends, a logarithmic axis has three of 1, 2, 5, 10 and more."""
+LEAST = 2.0
+"""The least ratio of its ends: a difference of one percent is no high bar."""
 
 
 def check_plot(path: str) -> None:
@@ -284,6 +286,10 @@ def readable_log(axes: Axes) -> None:
 
     axes.set_yscale("log")
     low, high = axes.get_ylim()
+    if high < LEAST * low:
+        more = (LEAST * low / high) ** 0.5
+        low, high = low / more, high * more
+        axes.set_ylim(low, high)
     close = high < NARROW * low
     axes.yaxis.set_major_locator(
         MaxNLocator(7, steps=[1, 2, 5, 10]) if close else LogLocator(subs=(1, 2, 5))

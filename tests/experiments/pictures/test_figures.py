@@ -26,6 +26,7 @@ from experiments.pictures.figures import (
     new_figure,
     panels,
     plain,
+    readable_log,
     save,
     shortened,
     speedup_axis,
@@ -257,3 +258,13 @@ def test_a_png_is_smaller_and_looks_the_same(tmp_path: Path) -> None:
     assert before.shape == after.shape
     assert abs(before - after).mean() < 1e-3
     assert small.stat().st_size < whole.stat().st_size / 1.5
+
+
+def test_a_percent_is_no_high_bar() -> None:
+    _, (axes,) = panels(4, 3)
+    axes.bar([0, 1], [1.0, 1.01])
+    axes.set_yscale("log")
+    readable_log(axes)
+    low, high = axes.get_ylim()
+    assert low < 1 < 1.01 < high
+    assert high == pytest.approx(2 * low)
