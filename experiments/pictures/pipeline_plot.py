@@ -160,6 +160,8 @@ def _note(rows: Sequence[Row], spans: Sequence[Span], name: str, unit: int) -> s
     said = ["numbers are micro-batches"]
     if any(one.version for row in rows for one in row.passes):
         said[0] += ", v the version of the weights"
+    if any(len({one.stage for one in row.passes}) > 1 for row in rows):
+        said.append("dark and light in turn; pale: a later stage of the same place")
     if len(spans) > 1:
         ends = f"{spans[0][1] / unit:.4g} to {spans[1][0] / unit:.4g} {name}"
         said.append(f"the middle is left out: {ends}")
