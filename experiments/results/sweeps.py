@@ -281,8 +281,8 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
     for (planner, network), losing in losers.groupby(["planner", "network"]):
         of = ((cases["planner"] == planner) & (cases["network"] == network)).sum()
         points = f" in {len(losing)} of {of} cases" if of > 1 else ""
-        once = ", whose devices take their whole share at once" if planner == AXES else ""
-        yield f"{planner} is slower than data parallelism for {network}{points}{once}"
+        once = " (a device takes its whole share at once)" if planner == AXES else ""
+        yield f"{planner} is slower than data parallelism{once} for {network}{points}"
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"
     yield from all_unread(grid)
