@@ -43,6 +43,7 @@ from experiments.studies.running.runner import Runner
 from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import aliased, duration
 from hardware import Array
+from planners import Update
 from planners.errors import check_batch
 
 if TYPE_CHECKING:
@@ -346,8 +347,9 @@ def fit(
     cases = list[Case]()
     for label, changes in _sizes(vary, changed(set, options)):
         choices = _choices(network, array_of(array, changes), batch, execution, options)
-        if choices.execution.inference and choices.execution.update:
-            said = f"--update {choices.execution.update} (--zero)"
+        update = choices.execution.update
+        if choices.execution.inference and update not in ("", Update.REPLICATED):
+            said = f"--update {update} (--zero)"
             raise UsageError(f"{said}: inference updates no weights; leave it out")
         if tokens_per_step is not None:
             if batch is not None:

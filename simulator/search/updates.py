@@ -31,7 +31,7 @@ def with_updates(network: Network, plan: Plan, array: Array, execution: Executio
 
     Raises PlanError where nothing is updated, or by stages that do not wait for it.
     """
-    if not execution.update:
+    if not execution.update or (execution.inference and execution.update == Update.REPLICATED):
         return plan
     if execution.inference:
         said = f"--update {execution.update} (--zero)"
