@@ -77,8 +77,9 @@ class Item:
     """One item of a training step: a node computes, or receives.
 
     A boundary is edge ``edge`` of ``node`` into ``consumer``. A ``bucket`` is of
-    layers, ``node`` the first, whose gradients are summed, or weights gathered, together; of a node
-    that computes again it is the node, if its own product runs, with its weights.
+    layers, ``node`` the first, whose gradients are summed, or weights gathered, together. Of a node
+    that computes again it is the node itself where its product runs, which reads its weights, and
+    empty where only what rides on the node runs.
     """
 
     kind: Kind

@@ -79,10 +79,10 @@ def run_compare(args: argparse.Namespace) -> None:
         return
     chosen = _compared(args)
     if len(chosen) != 2:
-        given = [f"--planners {args.planners!r}"] if args.planners else []
+        asked = {f"--planners {args.planners!r}": args.planners, "--plan": args.plan}
+        given = " and ".join(flag for flag, value in asked.items() if value)
         raise UsageError(
-            f"{' and '.join([*given, *(['--plan'] if args.plan else [])])}: name two different "
-            "ones, as owt,accpar; a --plan FILE stands for one"
+            f"{given}: name two different ones, as owt,accpar; a --plan FILE stands for one"
         )
     check_outputs(args)
     one, other = chosen

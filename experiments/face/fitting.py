@@ -43,8 +43,8 @@ from experiments.studies.running.runner import Runner
 from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import aliased, duration
 from hardware import Array
-from planners import Update
 from planners.errors import check_batch
+from simulator.search.updates import check_update
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -347,10 +347,7 @@ def fit(
     cases = list[Case]()
     for label, changes in _sizes(vary, changed(set, options)):
         choices = _choices(network, array_of(array, changes), batch, execution, options)
-        update = choices.execution.update
-        if choices.execution.inference and update not in ("", Update.REPLICATED):
-            said = f"--update {update} (--zero)"
-            raise UsageError(f"{said}: inference updates no weights; leave it out")
+        check_update(choices.execution)
         if tokens_per_step is not None:
             if batch is not None:
                 raise UsageError("--batch and --tokens-per-step: say one of the two")

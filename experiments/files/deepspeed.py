@@ -48,8 +48,10 @@ def read(one: Fields) -> Job:
     options["optimizer"] = "sgd" if word == "sgd" else "adam"
     if "adam" not in word and word != "sgd":
         one.notes.append(f"optimizer.type = {word[:40]}: read as adam")
-    if any(key.startswith("zero_optimization.offload") for key in one.left):
+    if offloads := [key for key in one.left if key.startswith("zero_optimization.offload")]:
         one.notes.append("offloading to the host is not simulated")
+        for key in offloads:
+            del one.left[key]
     one.notes.append("DeepSpeed's file has no model and no recompute: name them yourself")
     axes = Axes(dp=dp, tp=max(tp, 1), cp=max(cp, 1), pp=max(pp, 1))
     return Job(axes=axes, options=options)

@@ -193,9 +193,7 @@ def _read(name: str) -> tuple[str, Job]:
     job = reading(one)
     for asked, usual, why in ((_TIMED, _FLASH, TIMED), (_HELD, _NONE, HELD)):
         if idle := [key for key in one.left if asked.fullmatch(key)]:
-            offloads = any("offload" in note for note in one.notes)  # which has been told
-            said = [key for key in idle if not (offloads and "offload" in key)]
-            said = [key for key in said if one.left[key] is True or one.left[key] not in usual]
+            said = [key for key in idle if one.left[key] is True or one.left[key] not in usual]
             one.notes += [f"{', '.join(said[:10])}: not read; {why}"] if said else []
             one.left = {key: value for key, value in one.left.items() if key not in idle}
     own = _MEGATRON_LM if kind == _MEGATRON and ending not in (".yaml", ".yml") else ""

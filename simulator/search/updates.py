@@ -26,16 +26,21 @@ from simulator.sharding.mesh import Mesh, parts
 from workloads import Network
 
 
+def check_update(execution: Execution) -> None:
+    """Raise PlanError where inference is asked to share updates out, of which it has none."""
+    if execution.inference and execution.update not in ("", Update.REPLICATED):
+        said = f"--update {execution.update} (--zero)"
+        raise PlanError(f"{said}: inference updates no weights; leave it out")
+
+
 def with_updates(network: Network, plan: Plan, array: Array, execution: Execution) -> Plan:
     """The plan with its updates as ``execution.update`` asks; without that, as it is.
 
     Raises PlanError where nothing is updated, or by stages that do not wait for it.
     """
-    if not execution.update or (execution.inference and execution.update == Update.REPLICATED):
+    check_update(execution)
+    if not execution.update or execution.inference:
         return plan
-    if execution.inference:
-        said = f"--update {execution.update} (--zero)"
-        raise PlanError(f"{said}: inference updates no weights; leave it out")
     free = replace(execution, strict_memory=False)
     plans = candidates(network, plan, array, free)
     if len(plans) == 1:

@@ -321,7 +321,7 @@ class ExchangesOnWires(Rules):
     def hiding(self, operation: Operation, collective: str, nodes: Sequence[int] = ()) -> Operation:
         """Without the time that software hides behind products (``Stack.hidden_tensor``).
 
-        Its bytes cross the links, and take none of their time.
+        What is hidden crosses the links all the same, and takes none of their time.
         """
         if (shown := self.shown(Phase(operation.phase), collective, nodes)) == 1:
             return operation
