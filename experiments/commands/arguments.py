@@ -161,7 +161,8 @@ class _Change(argparse.Action):
 def _count(text: str) -> float:
     """A large number, as 15T, 300B, 1.5e12."""
     times = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}.get(text[-1:].upper())
-    return float(text[:-1]) * times if times else float(text)
+    many = float(text[:-1]) * times if times else float(text)
+    return int(many) if many.is_integer() else many
 
 
 def _how(option: Option) -> dict[str, Any]:

@@ -144,17 +144,18 @@ def job_of(case: Case, plan: Plan) -> Job:
     base = case.network.name.partition(",")[0].partition(":")[0]
     of = case.network.sizes
     if not isinstance(of, Transformer):
-        return Job(axes=axes, options=options, notes=tuple(notes), node=_node(case.array))
+        return Job("", {}, axes, options, tuple(notes), *_joined(case.array))
     known = base in SIZES and of == replace(SIZES[base], seq=of.seq, source=of.source)
     name = f"{base}:seq={of.seq}" if known else ""
-    return Job(name, sizes_of(of), axes, options, tuple(notes), _node(case.array))
+    return Job(name, sizes_of(of), axes, options, tuple(notes), *_joined(case.array))
 
 
-def _node(array: Array) -> int:
-    """Devices of a server: those that the first tier joins; 0 where they are several servers'."""
+def _joined(array: Array) -> tuple[int, int]:
+    """Devices of a server (0 where the first tier joins several servers'), and of that tier."""
     levels = array.topology.levels
     members = levels[0].members if levels else 0
-    return (members or USUAL_NODE) if members <= USUAL_NODE else 0
+    node = (members or USUAL_NODE) if members <= USUAL_NODE else 0
+    return node, members if len(levels) > 1 else 0
 
 
 def _by_samples(case: Case, plan: Plan, devices: int) -> tuple[Axes, int]:

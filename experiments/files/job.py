@@ -22,7 +22,8 @@ class Job:
 
     ``network`` is a name or a path; where it is "", ``sizes`` are a transformer's. ``axes``
     have a dp of 0 where a file does not say it. ``options`` are of ours, by their flags. Of its
-    devices ``node`` are started together (0: not known).
+    devices ``node`` are started together (0: not known), and ``slice`` are joined by the fastest
+    network (0: all of them).
     """
 
     network: str = ""
@@ -31,6 +32,7 @@ class Job:
     options: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     node: int = USUAL_NODE
+    slice: int = 0
 
     @property
     def values(self) -> dict[str, Any]:

@@ -159,12 +159,9 @@ def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
         remarks.append("MaxText shards weights by its axis fsdp alone, which has one device here")
     if zero in (1, 2):
         remarks.append(f"MaxText has no ZeRO {zero}: weights are sharded, too (fsdp)")
-    values: dict[str, Any] = {
-        "dcn_data_parallelism": 1,
-        "ici_data_parallelism": 1 if zero else shared,
-        "ici_fsdp_parallelism": shared if zero else 1,
-        **{f"ici_{word}_parallelism": getattr(axes, axis) for axis, word in _AXES.items()},
-    }
+    ways = {word: getattr(axes, axis) for axis, word in _AXES.items()}
+    ways |= {"data": 1 if zero else shared, "fsdp": shared if zero else 1}
+    values = _meshes(ways, devices // job.slice if job.slice else 1, remarks)
     batch, micro = int(options["batch"]), int(options.get("micro_batch", 0))
     values["per_device_batch_size"] = batch / devices
     if axes.pp > 1:
@@ -182,6 +179,23 @@ def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
         remarks.append("MaxText has no sequence parallelism among the devices of tp")
     if axes.etp:
         remarks.append(f"etp={axes.etp}: MaxText splits experts by its expert axis alone")
+    return values
+
+
+OUTERMOST = ("pipeline", "data", "fsdp", "expert", "context", "tensor")
+"""Axes in the order in which they reach over slices: as devices are numbered by default."""
+
+
+def _meshes(ways: dict[str, int], slices: int, remarks: list[str]) -> dict[str, Any]:
+    """Ways of each axis between slices and inside them."""
+    values = dict[str, Any]()
+    for word in OUTERMOST:
+        outside = math.gcd(slices, ways[word])
+        slices //= outside
+        values |= {f"dcn_{word}_parallelism": outside} if outside > 1 or word == "data" else {}
+        values[f"ici_{word}_parallelism"] = ways[word] // outside
+    if slices > 1:
+        remarks.append("the axes do not fill whole slices: their ways inside one are too many")
     return values
 
 

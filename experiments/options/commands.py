@@ -17,7 +17,7 @@ COMMANDS = (
         kind="text",
     ),
     option("fit.at_most LIMITS", "limits of a combination: memory=0.94 (share), time=2s"),
-    option("fit.tokens_per_step N", "tokens of a step, in place of --batch", kind="int"),
+    option("fit.tokens_per_step N", "tokens of a step, in place of --batch", kind="count"),
     option(
         "fit.objective time|tokens|cost|energy",
         "what to rank by: step time, tokens/s per device, dollars or joules per token",

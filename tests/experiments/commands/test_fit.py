@@ -96,7 +96,7 @@ def test_what_a_store_has_already_changes_no_order(tmp_path: Path) -> None:
 def test_tokens_of_a_step_stand_for_the_batch(capsys: pytest.CaptureFixture[str]) -> None:
     small = [word for word in FIT if word not in ("--batch", "8")]
     args = [*small, "--axes", "tp", "--format", "json"]
-    assert main([*args, "--tokens-per-step", "128"]) == 0
+    assert main([*args, "--tokens-per-step", "0.128K"]) == 0
     assert json.loads(capsys.readouterr().out)["batch"] == 8
     assert main([*args, "--tokens-per-step", "128", "--batch", "8"]) == 2
     assert "say one of the two" in capsys.readouterr().err

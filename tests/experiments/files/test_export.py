@@ -166,6 +166,27 @@ def test_maxtext_has_no_biases() -> None:
     assert written[1].remarks == ()
 
 
+@pytest.mark.parametrize(
+    ("axes", "between"),
+    [
+        (Axes(tp=8, dp=4), {"data": 4}),
+        (Axes(tp=2, pp=2, dp=8), {"pipeline": 2, "data": 2}),
+        (Axes(tp=16, dp=2), {"data": 2, "tensor": 2}),
+    ],
+)
+def test_maxtext_has_axes_between_slices(axes: Axes, between: dict[str, int]) -> None:
+    """JAX refuses meshes whose ways inside a slice are not as many as its devices."""
+    options = {"batch": 32, "precision": "bf16", "optimizer": "adam", "zero": 0, "micro_batch": 1}
+    text = WRITERS["maxtext"](Job("llama3-8b", {}, axes, options, slice=8), 32).text
+    ways = dict(line.split(": ") for line in text.splitlines() if "_parallelism" in line)
+    found = {"ici": 1, "dcn": 1}
+    for key, many in ways.items():
+        found[key.partition("_")[0]] *= int(many)
+    assert found == {"ici": 8, "dcn": 4}
+    for axis, many in between.items():
+        assert ways[f"dcn_{axis}_parallelism"] == str(many)
+
+
 def test_many_plans_have_no_remark() -> None:
     """Otherwise the test above would test nothing."""
     if all(SAME.values()):
