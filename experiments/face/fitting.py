@@ -44,6 +44,7 @@ from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import aliased, duration
 from hardware import Array
 from planners.errors import check_batch
+from planners.plan.updates import ZERO_STAGE
 from simulator.search.updates import check_update
 
 if TYPE_CHECKING:
@@ -58,9 +59,6 @@ RATES = {
     "energy": ("j_per_trillion_tokens", "GJ per 10^12 tokens", 1e9),
 }
 """What tables have beside the time: the column, its title and its unit."""
-ZERO = {"replicated": "0", "sharded": "1", "gradients": "2", "weights": "3"}
-"""Updates as stages of ZeRO, which tables have."""
-
 
 FAR = 0.05
 """A first pass that is so far off in the median may have left out the fastest plan."""
@@ -252,7 +250,7 @@ class FitResult(Result):
         for row in shown:
             table.add_row(
                 "\n".join([_axes(row), *_options(row)]),
-                *(ZERO.get(row[name], f"{row[name]}".rpartition("=")[2]) for name in kept),
+                *(ZERO_STAGE.get(row[name], f"{row[name]}".rpartition("=")[2]) for name in kept),
                 duration(row["iteration_s"]),
                 readable(row[column] / unit),
                 *(f"{row['share_of_peak']:.1%}" for _ in share),
@@ -306,7 +304,9 @@ def _flags(row: dict[str, Any]) -> str:
     for name, none in usual.items():
         if row[name] != none:
             flag, value = f"--{name.replace('_', '-')}", row[name]
-            said.append(f"--zero {ZERO[value]}" if value in ZERO else f'{flag} "{value}"')
+            said.append(
+                f"--zero {ZERO_STAGE[value]}" if value in ZERO_STAGE else f'{flag} "{value}"'
+            )
     if row["schedule"] == "zero-bubble":
         said.append("--schedule zero-bubble")
     return " ".join(said)

@@ -13,14 +13,13 @@ from experiments.files.placements import placements
 from experiments.notices import tell
 from experiments.output import UsageError, to_json
 from experiments.studies.case import Case
-from experiments.studies.options import ZERO
 from experiments.studies.unread import precision_of
 from hardware import Array
 from hardware.schema import OPTIMIZERS
 from planners import AXES, Axes, Plan
 from planners.axes.stage_cuts import begun_inside_blocks, blocks_of
 from planners.partition import I
-from planners.plan.updates import sharded
+from planners.plan.updates import ZERO_STAGE, sharded
 from simulator.lowering.schedules.file import schedule_text
 from simulator.lowering.schedules.registry import schedule_of
 from workloads import SIZES, Network, Transformer, partition_graph
@@ -130,7 +129,7 @@ def job_of(case: Case, plan: Plan) -> Job:
         "batch": case.batch,
         "precision": precision_of(case.array),
         "optimizer": next((name for name, n in OPTIMIZERS.items() if n == moments), "adam"),
-        "zero": next((int(k) for k, v in ZERO.items() if v == execution.update), 0),
+        "zero": int(ZERO_STAGE.get(execution.update, 0)),
         "micro_batch": micro,
         "recompute": execution.recompute,
     }

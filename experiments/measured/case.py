@@ -14,12 +14,12 @@ from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.split import Split, precision_of, split_of, with_usual_attention
 from experiments.studies.case import Case
 from experiments.studies.fits.estimated import run_estimated
-from experiments.studies.options import ZERO
 from experiments.studies.running.outputs import REFUSED, Outputs, run_case
 from experiments.studies.running.runner import Runner
 from hardware import Array, SpecError, Stack, load_array
 from planners import PlanError, Staging
 from planners.axes.stage_devices import stage_layers
+from planners.plan.updates import ZERO
 from simulator import OutOfMemoryError, SimulationError
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import deployed

@@ -30,10 +30,11 @@ from experiments.pictures.figures import (
 from experiments.pictures.gantt import time_unit
 from experiments.pictures.palette import SERIES
 from experiments.studies.comparison import Level
-from experiments.studies.options import ZERO, Axis
+from experiments.studies.options import Axis
 from experiments.studies.speedups import BASELINE, Comparison
 from experiments.studies.sweep import Crossover, Grid
 from experiments.studies.training.run import Trained
+from planners.plan.updates import ZERO_STAGE
 from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ def _axes_of(row: dict[str, Any]) -> str:
     if row["stage_hw"]:
         return shortened(row["stage_hw"].replace(";", "; "), LONGEST_STAGES)
     names = [f"{name} {row[name]}" for name in ("dp", "tp", "pp", "cp", "ep") if row[name] > 1]
-    names += [f"ZeRO {stage}" for stage, update in ZERO.items() if update == row["update"] != ""]
+    names += [f"ZeRO {ZERO_STAGE[row['update']]}"] * bool(row["update"])
     return ", ".join(names) or "one device"
 
 

@@ -16,6 +16,7 @@ from hardware import Array, format_quantity, in_bytes, load_array, parse_quantit
 from planners import AXES, Axes, Planner, Staging, load_planner
 from planners.axes.degrees import order_of
 from planners.axes.stage_devices import stage_layers, with_stages
+from planners.plan.updates import ZERO
 from planners.registry import reads_axes
 from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
@@ -60,10 +61,6 @@ def option_name(key: str) -> str:
     if name in TABLE:
         name = TABLE[name].name.replace("-", "_")
     return name if name in OPTIONS else key
-
-
-ZERO = {"0": "replicated", "1": "sharded", "2": "gradients", "3": "weights"}
-"""Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
 
 
 READ: dict[str, tuple[str, Callable[[str], object]]] = {

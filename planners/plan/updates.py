@@ -43,6 +43,11 @@ class Update(StrEnum):
         return self in (Update.GRADIENTS, Update.WEIGHTS)
 
 
+ZERO = {str(stage): update.value for stage, update in enumerate(Update)}
+"""Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
+ZERO_STAGE = {update: stage for stage, update in ZERO.items()}
+"""Updates as stages of ZeRO, which people read."""
+
 LAYERS, ARRIVAL = "layers", "arrival"
 UPDATE_ORDERS = (LAYERS, ARRIVAL)
 """Once all gradients are there, or as they arrive."""

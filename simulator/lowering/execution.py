@@ -8,6 +8,7 @@ from typing import Literal, TypedDict
 
 from hardware import Array, Model, Stack, by_core, format_quantity
 from planners import Staging
+from planners.plan.updates import LAYERS, ZERO_STAGE
 from simulator.engine.operations import Sends
 
 PUBLISHED_IGNORES = {
@@ -95,12 +96,12 @@ class Execution:
             words.append("shards exact")
         if self.bucket_bytes is not None:
             words.append(f"bucket {format_quantity(self.bucket_bytes, 'B', 6)}")
-        if self.update_order:
+        if self.update_order not in ("", LAYERS):
             words.append(f"update order {self.update_order}")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
         if self.update:
-            words.append(f"update {self.update}")
+            words.append(f"ZeRO {ZERO_STAGE[self.update]}")
         if self.staging:
             words.append(str(self.staging))
         if self.recompute != "none":
