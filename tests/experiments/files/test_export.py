@@ -180,8 +180,8 @@ def test_maxtext_has_axes_between_slices(axes: Axes, between: dict[str, int]) ->
     text = WRITERS["maxtext"](Job("llama3-8b", {}, axes, options, slice=8), 32).text
     ways = dict(line.split(": ") for line in text.splitlines() if "_parallelism" in line)
     found = {"ici": 1, "dcn": 1}
-    for key, many in ways.items():
-        found[key.partition("_")[0]] *= int(many)
+    for key, word in ways.items():
+        found[key.partition("_")[0]] *= int(word)
     assert found == {"ici": 8, "dcn": 4}
     for axis, many in between.items():
         assert ways[f"dcn_{axis}_parallelism"] == str(many)
