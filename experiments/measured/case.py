@@ -37,8 +37,8 @@ and fp4 kernels keep what they have cast, and frameworks move to the host what l
 is counted here."""
 COMPILED = ("MaxText", "torchtitan FSDP2 +compile", "PyTorch compiled")
 """Frameworks whose compiler does element-wise work in passing."""
-EAGER_KERNELS = "PyTorch eager"
-"""The framework whose element-wise operators are a kernel each."""
+EAGER_KERNELS = ("PyTorch eager", "torchtitan FSDP2 eager")
+"""Frameworks whose element-wise operators are a kernel each."""
 MEGATRON = ("Megatron", "NeMo")
 """Frameworks of Megatron's kind, which have one product where Hugging Face has three:
 queries, keys and values (NVIDIA/Megatron-LM, core/transformer)."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from experiments.measured.case import chips_of
-from experiments.measured.machine import MACHINES, stack_of
+from experiments.measured.machine import MACHINES, lineage, stack_of
 from experiments.measured.rows import Row
 from experiments.measured.section import grouped, relative
 from experiments.measured.split import precision_of
@@ -71,7 +71,7 @@ class Constants:
             known = [format_ for of, format_ in self.shares if of == chip]
             if known:
                 of = (chip, min(known, key=lambda one: abs(math.log(BITS[one] / BITS[asked[1]]))))
-                usual = self.stacks.get((stack, chip), 1.0)
+                usual = next(filter(None, (self.stacks.get((one, chip)) for one in lineage(stack))), 1.0)
                 share = self.shares[of] * self.releases.get((release(row), chip), usual)
                 said = () if of == asked else (f"share of {' '.join(of)}",)
                 return min(share * carried(of, asked), 1.0), said

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from experiments.measured.rows import LeftOutError, Row
 from hardware import SpecError, load_array
+from hardware.spec import load_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ OF_FRAMEWORK = (
     ("Megatron-LM", "megatron-2021"),
     ("Megatron-Bridge", "megatron-2025"),
     ("Megatron-Core", "nemo-2024"),
-    ("NeMo Megatron 23", "nemo-2024"),
+    ("NeMo Megatron 23", "nemo-2024-flash"),
+    ("NeMo 23", "nemo-2024-flash"),
+    *((f"NeMo 24.0{month}", "nemo-2024-flash") for month in range(1, 6)),
     ("NeMo", "nemo-2024"),
     ("Composer", "composer-2023"),
     ("torchtitan", "torchtitan-2024"),
@@ -150,6 +153,12 @@ def stack_of(row: Row) -> tuple[str, tuple[str, ...]]:
         if row.framework.startswith(begins):
             return stack, ()
     return OTHERS, (f"stack {OTHERS}",)
+
+
+@lru_cache(maxsize=64)
+def lineage(stack: str) -> tuple[str, ...]:
+    """A stack and those that it extends, which say what it does not."""
+    return (stack, *load_settings(stack, "stack").bases)
 
 
 def _recipe(row: Row) -> str:
