@@ -54,8 +54,19 @@ BIASED = "gpt-oss"
 OF_MODELS: dict[str, dict[str, bool | str]] = {
     "opt": {"activation": "relu", "attention_dropout": False},
     "gpt-neo": {"attention_dropout": False},
+    "nemotron": {
+        "activation": "squared_relu",
+        "positions": "rotary",
+        "biases": False,
+        "tied": False,
+        "dropout": False,
+    },
 }
-"""Of models of GPT's kind what is not as in GPT-3 (Zhang et al. 2022; their published configs)."""
+"""Of models of GPT's kind what is not as in GPT-3 (Zhang et al. 2022; published configs; Nemotron-4
+15B technical report, arXiv 2402.16819)."""
+UNFUSED_LOSS = ("NeMo Megatron 23", "NeMo 23", "NeMo 24.0")
+"""Releases whose loss is many kernels, but for models of llama's kind: conf/training of
+NVIDIA/NeMo-Framework-Launcher sets cross_entropy_loss_fusion for llama alone (2023: for none)."""
 REFUSALS = (PlanError, SimulationError)
 """What a plan or a step may be refused with."""
 RESERVING = {"torchtitan": 9999, "Megatron-DeepSpeed": 2022}
@@ -153,7 +164,8 @@ def _case_of(row: Row) -> RowCase:
         if row.framework.startswith(EAGER_KERNELS):
             network = eager(network)
     known = array.stack or Stack()
-    network = with_kernels(network, sums=known.sum_kernels, loss=known.loss_kernels)
+    many = row.arch == "gpt" and row.framework.startswith(UNFUSED_LOSS)
+    network = with_kernels(network, sums=known.sum_kernels, loss=known.loss_kernels or many)
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
@@ -221,16 +233,19 @@ def _sizes(row: Row, split: Split) -> Transformer:
     model = row.model.lower()
     own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name)), {})
     sizes: dict[str, Any] = {key: getattr(row, key) or 0 for key in (*SIZES, *OF_EXPERTS)}
-    sizes |= {"activation": "silu" if row.gated else "gelu"} | own
+    sizes |= {
+        "activation": "silu" if row.gated else "gelu",
+        "positions": "rotary" if llama else "table",
+        "biases": not llama or row.model.startswith(BIASED),
+        "tied": not llama,
+        "dropout": not llama and not row.framework.startswith(PLAIN),
+    }
+    sizes |= own
     return Transformer(
         row.model,
         gated=row.gated,
         norm="rms_norm" if llama else "layer_norm",
-        positions="rotary" if llama else "table",
-        biases=not llama or row.model.startswith(BIASED),
         fused_qkv=not llama or row.framework.startswith(MEGATRON),
-        tied=not llama,
-        dropout=not llama and not row.framework.startswith(PLAIN),
         topk=row.topk or 2,
         attention="fused" if split.fused_attention else "unfused",
         compiled=row.framework.startswith(COMPILED),

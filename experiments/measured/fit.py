@@ -71,7 +71,8 @@ class Constants:
             known = [format_ for of, format_ in self.shares if of == chip]
             if known:
                 of = (chip, min(known, key=lambda one: abs(math.log(BITS[one] / BITS[asked[1]]))))
-                usual = next(filter(None, (self.stacks.get((one, chip)) for one in lineage(stack))), 1.0)
+                stacks = [one for one in lineage(stack) if (one, chip) in self.stacks]
+                usual = self.stacks[stacks[0], chip] if stacks else 1.0
                 share = self.shares[of] * self.releases.get((release(row), chip), usual)
                 said = () if of == asked else (f"share of {' '.join(of)}",)
                 return min(share * carried(of, asked), 1.0), said

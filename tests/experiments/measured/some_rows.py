@@ -13,7 +13,7 @@ SMALL: dict[str, Any] = {
     "hw": "H100",
     "gpus": 8,
     "gpus_per_node": 8,
-    "framework": "NeMo 24.05 + TE",
+    "framework": "NeMo 24.07 + TE",
     "year": 2024,
     "model": "tiny",
     "arch": "llama",

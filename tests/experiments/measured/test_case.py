@@ -11,7 +11,7 @@ from experiments.measured.machine import OF_FRAMEWORK, stack_of
 from experiments.measured.rows import LeftOutError
 from hardware import catalog_names
 from tests.experiments.measured.some_rows import small
-from workloads.layer_types.other import EAGER_LOSS, EXPERT_BIAS, EXPERT_GLU
+from workloads.layer_types.other import EAGER_LOSS, EXPERT_BIAS, EXPERT_GLU, LOSS_IN_KERNELS
 
 
 def test_the_case_of_a_row() -> None:
@@ -69,6 +69,41 @@ def test_models_that_differ_from_gpt_3() -> None:
         )
 
 
+def test_nemotron_has_what_gpt_has_not() -> None:
+    """Of two models with the same sizes one has dropout, biases and positions, one its own head."""
+    gpt, nemotron = (
+        case_of(small(model=model, arch="gpt", gated=0)).case.network
+        for model in ("gpt3-175B", "nemotron4-15b")
+    )
+    assert not any(layer.operator == "dropout" for layer in nemotron.layers)
+    assert any(layer.name == "layer0.squared_relu" for layer in nemotron.layers)
+    hidden, ffn, vocab, seq, layers = 1024, 4096, 32000, 512, 4
+    biases = layers * (3 * hidden + hidden + ffn + hidden) + (2 * layers + 1) * hidden
+    assert nemotron.parameters - gpt.parameters == vocab * hidden - seq * hidden - biases
+
+
+@pytest.mark.parametrize(
+    ("framework", "arch", "many"),
+    [
+        ("NeMo 24.05 + TE", "gpt", True),
+        ("NeMo Megatron 23.08", "gpt", True),
+        ("NeMo 24.05 + TE", "llama", False),
+        ("NeMo/Megatron (dgxc v25.02)", "gpt", False),
+    ],
+)
+def test_launchers_loss_is_fused_for_llama_alone(framework: str, arch: str, many: bool) -> None:
+    network = case_of(small(framework=framework, arch=arch, gated=0)).case.network
+    assert (network.layers[-1].operator == LOSS_IN_KERNELS) == many
+
+
+@pytest.mark.parametrize(
+    ("framework", "alone"), [("torchtitan FSDP2 eager", True), ("torchtitan FSDP2 +compile", False)]
+)
+def test_torchtitan_without_its_compiler_runs_eager_kernels(framework: str, alone: bool) -> None:
+    network = case_of(small(framework=framework)).case.network
+    assert any(layer.apart for layer in network.layers) == alone
+
+
 @pytest.mark.parametrize(("year", "compiled"), [(2024, False), (2025, True)])
 def test_torchtitan_compiles_its_loss_since_2025(year: int, compiled: bool) -> None:
     network = case_of(small(framework="torchtitan FSDP2 +compile", year=year)).case.network
@@ -112,6 +147,10 @@ def test_stacks_by_framework() -> None:
     for source, framework in (("MLPerf Dell", "NeMo"), ("x", "NeMo 24.04 MLPerf")):
         assert stack_of(small(source=source, framework=framework)) == ("nemo-mlperf", ())
     assert stack_of(small(framework="NeMo")) == ("nemo-2024", ())
+    for release in ("NeMo 24.05 + TE", "NeMo Megatron 23.08", "NeMo 24.03"):
+        assert stack_of(small(framework=release)) == ("nemo-2024-flash", ())
+    for release in ("NeMo 24.07 + TE", "NeMo 24.12", "NeMo/Megatron (dgxc v25.02)"):
+        assert stack_of(small(framework=release)) == ("nemo-2024", ())
 
 
 @pytest.mark.parametrize(

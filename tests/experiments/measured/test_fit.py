@@ -47,6 +47,18 @@ def test_releases_share_a_stack() -> None:
     assert shares[1] == pytest.approx(stack * constants.shares["H100", "bf16"])
 
 
+def test_a_stack_without_rows_has_the_factor_of_what_it_extends() -> None:
+    """FlashAttention-2 in place of cuDNN's kernels says nothing of products."""
+    fast = [made(0.6, id=f"f{i}") for i in range(4)]
+    slow = [made(0.4, id=f"s{i}", framework="Megatron-LM", year=2022) for i in range(4)]
+    constants = fitted([*fast, *slow])
+    shares = [
+        constants.share(small(framework=of))[0]
+        for of in ("NeMo 24.03", "NeMo 24.09", "NeMo Megatron 23.08", "torchtitan")
+    ]
+    assert shares[0] == shares[1] == shares[2] > constants.shares["H100", "bf16"] == shares[3]
+
+
 def test_rows_that_do_not_feel_products_say_nothing_of_their_stack() -> None:
     """A step of 50 ms that is all waiting, beside one that computes."""
     waiting = made(0.5, 0.05, 1e-6, id="w", framework="Megatron-DeepSpeed")
