@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Unpack
@@ -20,15 +21,9 @@ from experiments.studies import unread
 from experiments.terms import change, duration
 from hardware import Wires, format_quantity, in_bytes, parse_quantity
 from hardware.interconnect.fabric import Memory
-from simulator import (
-    DEPLOYED,
-    PICOSECONDS,
-    Offer,
-    closed_form,
-    offer,
-    offers,
-    run_alone,
-)
+from simulator import DEPLOYED, PICOSECONDS, Offer, closed_form, offer, offers, run_alone
+from simulator.collectives.choice import members_of
+from simulator.collectives.offers import late_s, waiting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,7 +112,8 @@ def rates(name: str, nodes: int, size_bytes: float, time_s: float) -> dict[str, 
 def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str, Any]:
     """As JSON has it."""
     nodes = len(wires.nodes)
-    jobs = tuple(job.everywhere() for job in found.jobs())
+    members = members_of(wires, wires.nodes)
+    jobs = tuple(job.everywhere() for job in waiting(members, name, found.jobs()))
     time_s, carried = run_alone(wires, jobs)
     return {
         "collective": name,
@@ -132,12 +128,12 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
         "closed_form_s": closed_form(wires, name, wires.nodes, size_bytes, found.algorithm),
         "algorithms": [
             {
-                "algorithm": one.algorithm,
-                "time_s": one.alone_ps / PICOSECONDS,
-                **rates(name, nodes, size_bytes, one.alone_ps / PICOSECONDS),
-                "chosen": one.algorithm == found.algorithm,
+                "algorithm": algorithm,
+                "time_s": alone_s,
+                **rates(name, nodes, size_bytes, alone_s),
+                "chosen": algorithm == found.algorithm,
             }
-            for one in sorted(offers(wires, name, size_bytes), key=lambda one: one.alone_ps)
+            for alone_s, algorithm in sorted(_ways(wires, name, size_bytes))
         ],
         "phases": [
             {"steps": job.steps, "time_s": job.alone_ps(wires.bandwidth) / PICOSECONDS}
@@ -206,19 +202,25 @@ def _links(data: dict[str, Any], wires: Wires) -> Table:
     return table
 
 
+def _ways(wires: Wires, name: str, size_bytes: float) -> Iterator[tuple[float, str]]:
+    """Seconds of each algorithm that applies, alone, and its name."""
+    members = members_of(wires, wires.nodes)
+    for one in offers(wires, name, size_bytes):
+        yield one.alone_ps / PICOSECONDS + late_s(members, name, one.jobs()), one.algorithm
+
+
 def plot_bandwidth(wires: Wires, name: str, size_bytes: float) -> Figure:
     """Busbw of every algorithm over the size, and a line at the size that was asked for."""
     nodes = len(wires.nodes)
     curves: dict[str, list[tuple[float, float]]] = {}
     for size in SIZES:
-        for one in offers(wires, name, size):
-            rate = rates(name, nodes, size, one.alone_ps / PICOSECONDS)["busbw_gb_per_s"]
-            if rate:
-                curves.setdefault(one.algorithm, []).append((size, rate))
+        for alone_s, algorithm in _ways(wires, name, size):
+            if rate := rates(name, nodes, size, alone_s)["busbw_gb_per_s"]:
+                curves.setdefault(algorithm, []).append((size, rate))
     figure, (axes,) = panels(7.0, 4.2)
     order = sorted(curves, key=lambda key: -max(rate for _, rate in curves[key]))
     for number, algorithm in enumerate(order):
-        look = "-" if number < len(SERIES) else "--"
+        look = "--" if number % 2 else "-"  # what lies under another is seen
         colour = SERIES[number % len(SERIES)]
         axes.plot(*zip(*curves[algorithm], strict=True), look, color=colour, label=algorithm)
     axes.axvline(size_bytes, color="#555555", lw=0.8, ls=":")

@@ -18,6 +18,7 @@ from simulator.collectives.offers import (
     flat_offer,
     flat_offers,
     nccl_offer,
+    waiting,
 )
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats
@@ -54,7 +55,9 @@ def chosen(
 ) -> tuple[str, Jobs]:
     """The algorithm (for "auto", the one predicted to be fastest) and its jobs."""
     found = offer(wires, collective, groups, size_bytes, algorithm)
-    return found.algorithm, tuple(job.everywhere() for job in found.jobs())
+    members = groups if isinstance(groups, Groups) else members_of(wires, groups)
+    jobs = waiting(members, collective, found.jobs())
+    return found.algorithm, tuple(job.everywhere() for job in jobs)
 
 
 def offer(

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, sqrt
+from math import ceil, floor, log2, sqrt
 from typing import Literal, TypeVar
+
+import numpy as np
 
 from simulator.collectives.algorithms import FLAT, Algorithm
 from simulator.collectives.cache import cached
@@ -202,24 +204,39 @@ def nodes_of(groups: Groups) -> int:
     return found[1].size if found else 1
 
 
-def ring_s(groups: Groups) -> float:
-    """What the steps of a ring over several nodes take, whatever it carries.
+def late_s(groups: Groups, collective: str, found: Jobs) -> float:
+    """By how much NCCL's steps over several nodes take longer than the jobs say.
 
-    As NCCL reckons (src/graph/tuning.cc): of n members on m nodes m - 1 steps go between nodes,
-    n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
+    As NCCL reckons (src/graph/tuning.cc): of a ring through n members on m nodes m - 1 steps go
+    between nodes, n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
+    A step between nodes takes no less than a message's latency there. What that is above the 14 us
+    an all-reduce waits for, too, on each level of its trees, log2(m) there and back; the jobs of
+    one have two such steps.
     """
     nodes, steps_s = nodes_of(groups), groups.wires.ring_steps_s
-    if nodes < 2 or not steps_s:
+    if nodes < 2 or not steps_s or not found:
         return 0.0
     inside_s, between_s = steps_s
-    return (nodes - 1) * between_s + (groups.size - nodes) * inside_s
+    far_s = max(_between_s(groups), between_s)
+    if collective in WITHOUT_TREES:
+        ring_s = (nodes - 1) * far_s + (groups.size - nodes) * inside_s
+        return max(ring_s - sum(job.latency_s for job in found), 0.0)
+    levels = ceil(log2(nodes)) if collective == "all-reduce" else 1
+    return 2 * (levels - 1) * (far_s - between_s)
 
 
-def late_s(groups: Groups, collective: str, found: Jobs) -> float:
-    """By how much the steps of a ring over nodes take longer than the jobs say (``ring_s``)."""
-    if not found or collective not in WITHOUT_TREES:
-        return 0.0
-    return max(ring_s(groups) - sum(job.latency_s for job in found), 0.0)
+def _between_s(groups: Groups) -> float:
+    """The longest latency of a message between neighbouring nodes of a group."""
+    apart = groups.apart(1, first_only=True)
+    row = apart[1].rows[0] if apart else np.zeros(1, np.int64)
+    return groups.wires.message_latency_s(row[:-1], row[1:])
+
+
+def waiting(groups: Groups, collective: str, found: Jobs) -> Jobs:
+    """The same jobs, which wait for NCCL's steps over nodes (``late_s``)."""
+    if not (rest_s := late_s(groups, collective, found)):
+        return found
+    return (*found[:-1], replace(found[-1], latency_s=found[-1].latency_s + rest_s))
 
 
 def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | None:

@@ -23,7 +23,7 @@ from planners.plan.updates import kept_in_parts, sharded
 from simulator.collectives.cache import cached
 from simulator.collectives.choice import offer
 from simulator.collectives.groups import groups_of
-from simulator.collectives.offers import Jobs, cheapest, late_s
+from simulator.collectives.offers import Jobs, cheapest, waiting
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import receiving_j
 from simulator.cost.operators import NodeOperators
@@ -446,7 +446,7 @@ def _splits(parts: Sequence[Mesh], v: int) -> tuple[object, ...]:
 def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple[float, float]]:
     """The jobs for all copies of a request's mesh, and the bytes that one copy's halves get.
 
-    Of a ring over nodes they wait for its steps (``late_s``).
+    Of a ring over nodes they wait for its steps (``waiting``).
 
     A collective's bytes are those of one that moves no more than it must,
     half of them each half's.
@@ -468,9 +468,7 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
     def jobs() -> Jobs:
         """The cheaper way, where cores that hold nothing may stand between the others."""
         found = cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
-        if not (rest_s := late_s(groups_of(wires, ways[0]), request.collective, found)):
-            return found
-        return (*found[:-1], replace(found[-1], latency_s=found[-1].latency_s + rest_s))
+        return waiting(groups_of(wires, ways[0]), request.collective, found)
 
     key = wires.key, *(way.key for way in ways), request.collective, size, by
     return cached("jobs", key, jobs), (half, half)

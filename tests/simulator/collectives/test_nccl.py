@@ -163,3 +163,32 @@ def test_four_nodes_are_as_fast_as_measured(
     on = Wires(replace(load_array(array, ["nodes=4", *changes]), stack=NCCL))
     seconds = offer(on, "all-reduce", on.nodes, size).alone_ps / PICOSECONDS
     assert 2 * 31 / 32 * size / seconds == pytest.approx(measured, rel=within)
+
+
+def waits_s(nodes: int, each: int, collective: str, latency_s: float) -> float:
+    """What a collective of no bytes worth mention takes where nodes are so far apart."""
+    on = wires(nodes, each)
+    near, far = on.topology.levels
+    levels = (near, replace(far, latency_s=latency_s))
+    topology = replace(on.topology, levels=levels)
+    on = Wires(replace(on.array, topology=topology))
+    return run_alone(on, chosen(on, collective, on.nodes, 1.0)[1])[0]
+
+
+@pytest.mark.parametrize(("nodes", "each"), [(4, 8), (16, 4)])
+@pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter"])
+def test_a_ring_waits_for_each_of_its_steps(collective: str, nodes: int, each: int) -> None:
+    """14 us between nodes, or a message's latency where that is longer; 3.4 us inside."""
+    inside = nodes * (each - 1) * 3.4e-6
+    for latency_s, step_s in ((2e-6, 14e-6), (1e-3, 1e-3)):
+        by_hand = (nodes - 1) * step_s + inside
+        assert waits_s(nodes, each, collective, latency_s) == pytest.approx(by_hand, rel=1e-3)
+
+
+@pytest.mark.parametrize(("nodes", "levels"), [(4, 2), (16, 4), (64, 6)])
+def test_trees_wait_for_each_of_their_levels_far_away(nodes: int, levels: int) -> None:
+    """There and back; what NCCL's steps of 14 us take is in its measured small messages."""
+    far = waits_s(nodes, 4, "all-reduce", 10e-3)
+    assert far == pytest.approx(2 * levels * 10e-3, rel=0.01)
+    near = waits_s(64, 4, "all-reduce", 14e-6)
+    assert waits_s(nodes, 4, "all-reduce", 14e-6) == pytest.approx(near, rel=1e-3)
