@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from experiments.face.asked import Study, running
 from experiments.notices import REMEDY, tell
-from experiments.output import UsageError, table_of
+from experiments.output import READABLE, UsageError, table_of, width
 from experiments.pictures.plots import plot_levels, plot_speedups
 from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.formats import rows_of, with_aliases
@@ -308,7 +308,7 @@ def _other(result: Comparison, metric: str) -> Table:
         "" if metric == "energy" and p == BASELINE else _cell(metric, mean)
         for p, mean in result.means(metric).items()
     ]
-    table.add_row("geometric mean", *means)
+    table.add_row(MEAN, *means)
     return table
 
 
@@ -319,23 +319,42 @@ def _cell(metric: str, value: float | None) -> str:
     return f"{value / 1e9:.4g}" if metric == "traffic" else f"{value:.3f}"
 
 
-FEW = 5
+FEW, MEAN = 5, "geometric mean"
 """Planners beside which a terminal has room for what they do on the fastest devices alone."""
 
 
 def _times(result: Comparison) -> list[Table]:
-    """One table, or two where there are many planners."""
+    """One table, or several where there are many planners."""
     alone = [
         p for p in result.planners if all(r.fast_alone_speedup is not None for r in result.of(p))
     ]
-    if len(result.planners) <= FEW or not alone:
+    if alone and len(result.planners) <= FEW:
         return [_table(result, result.planners, alone)]
-    return [_table(result, result.planners, []), _table(result, [], alone)]
+    tables = [_table(result, some, []) for some in _in_width(result)]
+    return tables + [_table(result, [], alone)] * bool(alone)
+
+
+def _in_width(result: Comparison) -> Iterator[list[str]]:
+    """The planners that have room beside each other, in their order."""
+    names = min(READABLE, max(map(len, [*result.networks, MEAN])))
+    room = width() - names - len("┃  ┃")
+    some, used = list[str](), 0
+    for planner in result.planners:
+        needs = len(_head(planner)) + 3
+        if some and used + needs > room:
+            yield some
+            some, used = [], 0
+        some, used = [*some, planner], used + needs
+    yield some
+
+
+def _head(planner: str) -> str:
+    return f"{planner} [s]" if planner == BASELINE else planner
 
 
 def _table(result: Comparison, planners: list[str], alone: list[str]) -> Table:
     """Speedups of ``planners``, and of those ``alone`` on the fastest devices."""
-    heads = [f"{p} [s]" if p == BASELINE else p for p in planners]
+    heads = [*map(_head, planners)]
     heads += [f"{p}: {what}" for p in alone for what in ("slow share", "fast alone")]
     title = f"{WORDS['time']}, {result.case}"
     table = table_of(title, ("network", *heads), ("network",))

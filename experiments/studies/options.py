@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.notices import tell
 from experiments.options import OPTIONS as TABLE
 from experiments.output import UsageError
 from hardware import Array, format_quantity, in_bytes, load_array, parse_quantity, split_quantity
@@ -110,11 +111,21 @@ def _check_zero(text: str, options: Mapping[str, str]) -> None:
 
 
 def check_axes(planners: Iterable[str | Planner], given: Iterable[str]) -> None:
-    """Raise UsageError where options of named axes are given, and no planner reads them."""
-    asked = [name for name in AXIS_OPTIONS if name in given]
-    if asked and not any(reads_axes(load_planner(planner)) for planner in planners):
+    """Raise UsageError where options of named axes are given, and no planner reads them.
+
+    Planners beside one that does have micro-batches of their own, which is told.
+    """
+    asked, every = [name for name in AXIS_OPTIONS if name in given], list(planners)
+    others = [planner for planner in every if not reads_axes(load_planner(planner))]
+    if asked and len(others) == len(every):
         raise UsageError(
             f"{_flag(asked[0])} belongs to named axes, which planner {AXES!r} plans: take that one"
+        )
+    if others and "micro_batch" in asked:
+        names = ", ".join(str(planner) for planner in others)
+        tell(
+            f"--micro-batch is for planner {AXES!r} alone; {names}: a replica's whole share at "
+            "once (--micro-batches N holds for all)"
         )
 
 

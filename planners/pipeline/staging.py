@@ -105,11 +105,14 @@ class Staging:
         words = [f"{self.stages} stage{'s' * (self.stages > 1)}"]
         words += [f"{self.virtual} a place"] * (self.virtual > 1)
         words.append(self.usual_schedule)
+        if self.micro_batch:
+            return [*words, f"micro-batches of {self.micro_batch}"]
         words.append(f"{self.micro_batches} micro-batch{'es' * (self.micro_batches > 1)}")
         return words
 
     def _axes_in_words(self) -> list[str]:
-        words = [str(self.parallel).replace(",", " ")]
+        ways = str(self.parallel).split(",")
+        words = [" ".join(way for way in ways if not (self.stage_hw and way == "dp=1"))]
         words += [f"stages on {self.stage_hw}"] if self.stage_hw else []
         layers = " ".join(map(str, self.stage_layers))
         words += [f"of {layers} layers"] if layers else []
