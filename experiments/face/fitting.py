@@ -144,7 +144,9 @@ class FitResult(Result):
     def plot(self) -> Figure:
         """Rate against memory of the combinations that were simulated, with the Pareto front."""
         first = self.asked[0]
-        return plot_fit(self.fits, self.title(), first.capacity_bytes)
+        sizes = {each.hbm_capacity_bytes for each, _ in first.array.group.kinds}
+        alike = len(sizes) == 1
+        return plot_fit(self.fits, self.title(), first.capacity_bytes if alike else None)
 
     def _counts(self, shown: Sequence[dict[str, Any]]) -> Iterator[str]:
         """How many combinations there are, and what became of them."""
@@ -158,7 +160,11 @@ class FitResult(Result):
                 f"{every:,} combination{'s' * (every != 1)}: the first pass estimated "
                 f"{estimated:,}{of_them}{others}."
             )
-        kinds = f" ({staged} with stages on kinds of devices)" if staged else ""
+        kinds = (
+            f" ({staged} with stages on kinds of devices, whatever --axes and --best say)"
+            if staged
+            else ""
+        )
         over = len(self.others)
         limited = " and keeps the limits" if self.at_most != AtMost() else ""
         broken = " or break a limit" if limited else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -317,11 +318,12 @@ LONGEST_STAGES = 40
 """Characters of stages on kinds of devices, in a name."""
 
 
-def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) -> Figure:
+def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float | None) -> Figure:
     """Every combination that fits (the best first), by size of the array or tensor parallelism.
 
     A step line joins those that nothing with less memory beats (the Pareto front), the best of
-    which are named; a dashed one stands at a device's memory. Raises UsageError where none fits.
+    which are named; a dashed one stands at a device's memory, if all have as much. Raises
+    UsageError where none fits.
     """
     if not rows:
         raise UsageError("--plot: no combination fits, so there is nothing to draw")
@@ -339,10 +341,10 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
         axes.scatter(across, rates, s=12, color=SERIES[number % len(SERIES)], label=name)
     edge = front(places)
     axes.step(*zip(*edge, strict=True), where="post", color="#555555", lw=1, label="Pareto front")
-    capacity, highest = capacity_bytes / 2**30, max(place[0] for place in places)
-    said = f"memory limit: {capacity:.4g} GiB"
-    if near := highest > FAR * capacity:
-        axes.axvline(capacity, color="#555555", lw=1, ls="--", label=said)
+    said = "" if capacity_bytes is None else f"memory limit: {capacity_bytes / 2**30:.4g} GiB"
+    near = max(place[0] for place in places) > FAR * (capacity_bytes or math.inf) / 2**30
+    if near and capacity_bytes:
+        axes.axvline(capacity_bytes / 2**30, color="#555555", lw=1, ls="--", label=said)
     axes.margins(x=0.15, y=0.15)  # room for names
     (left, end), (low, high) = axes.get_xlim(), axes.get_ylim()
     named: list[Point] = []
@@ -362,7 +364,7 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float) 
             ha="right" if right else "left",
         )
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
-    more = "" if near else f"; {said}"
+    more = "" if near or not said else f"; {said}"
     finish(axes, title, f"memory of the fullest device [GiB]{more}", up)
     return figure
 

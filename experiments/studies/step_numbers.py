@@ -105,15 +105,15 @@ def throughput_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "samples/s", readable(result["samples_per_s"])
     if (tokens_per_s := result["tokens_per_s"]) is not None:
         each = readable(result["tokens_per_s_per_chip"])
-        yield "tokens/s", f"{readable(tokens_per_s)}; {each} per device"
+        yield "tokens/s", f"{readable(tokens_per_s)}; {each} per chip"
     yield "MFU", utilization(result["share_of_peak"], result["model_tflops_per_s_per_device"])
     hardware = result["hardware_tflops_per_s_per_device"]
     yield "HFU", utilization(result["computed_share_of_peak"], hardware)
 
 
 def utilization(share: float, tflops_per_s: float) -> str:
-    """MFU or HFU, and what each device computes."""
-    return f"{share:.2%}; {readable(tflops_per_s)} TFLOP/s per device"
+    """MFU or HFU, and what each chip computes."""
+    return f"{share:.2%}; {readable(tflops_per_s)} TFLOP/s per chip"
 
 
 def conventions(*, inference: bool) -> list[str]:

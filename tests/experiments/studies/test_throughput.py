@@ -93,7 +93,7 @@ def test_the_tables_say_what_is_counted(capsys: pytest.CaptureFixture[str]) -> N
     out = capsys.readouterr().out
     for key in ("samples/s", "tokens/s", "MFU", "HFU"):
         assert f"│ {key} " in out
-    assert out.count("TFLOP/s per device") == 2
+    assert out.count("TFLOP/s per chip") == 2
     assert CONVENTION in out
     assert main(["explain", *step]) == 0
     _, rates, *rest = capsys.readouterr().out.splitlines()
