@@ -380,7 +380,7 @@ def _axes_of(row: dict[str, Any]) -> str:
     if row["stage_hw"]:
         return shortened(row["stage_hw"].replace(";", "; "), LONGEST_STAGES)
     names = [f"{name} {row[name]}" for name in ("dp", "tp", "pp", "cp", "ep") if row[name] > 1]
-    names += [f"ZeRO {ZERO_STAGE[row['update']]}"] * bool(row["update"])
+    names += [f"ZeRO {stage}"] if (stage := ZERO_STAGE.get(row["update"])) else []
     return ", ".join(names) or "one device"
 
 

@@ -273,9 +273,10 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
         yield f"{cross.network}: {cross.first} = {cross.second} {where}"
     fair = cases["baseline_fits"]
     if not fair.all():
+        rows = cases["planner"].nunique()  # each beside one case of data parallelism
         yield (
-            f"data parallelism does not fit in memory in {(~fair).sum()} of {len(cases)} cases: "
-            "no speedup over it can be had there"
+            f"data parallelism does not fit in memory in {(~fair).sum() // rows} of its "
+            f"{len(cases) // rows} cases: no speedup over it can be had there"
         )
     losers = cases[fair & (cases["speedup"] < 1)]
     for (planner, network), losing in losers.groupby(["planner", "network"]):

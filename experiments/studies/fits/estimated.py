@@ -47,10 +47,9 @@ def told(table: pandas.DataFrame) -> list[str]:
     if "estimated" not in table:
         return []
     many = int(table["estimated"].sum())
-    return [
-        f"{many} of {len(table)} steps are estimates of the first pass; the engine simulated the "
-        "others, whose plans have no closed form."
-    ]
+    others = "; the engine simulated the others, whose plans have no closed form"
+    rest = others if many < len(table) else ""
+    return [f"{many} of {len(table)} steps are estimates of the first pass{rest}."]
 
 
 def estimate(case: Case) -> Estimate:

@@ -273,7 +273,8 @@ def run_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if spread := found.get("spread"):
         yield from spread_rows(spread)
     if run := found.get("run"):
-        said = [f"{run['steps']:,} steps", f"{run['days']:,.1f} days"]
+        days, steps = run["days"], f"{run['steps']:,} step{'s' * (run['steps'] != 1)}"
+        said = [steps, f"{days:,.1f} days" if days >= 1 else duration(days * DAY_S)]
         said += [] if run["usd"] is None else [dollars(run["usd"])]
         said += [] if run["mwh"] is None else [f"{run['mwh']:,.4g} MWh"]
         yield f"run of {run['tokens']:.4g} tokens", ", ".join(said)

@@ -218,8 +218,8 @@ class Trained:
             )
         if idle < 0:
             found.append(
-                f"{-idle} of the parameter servers stand beside workers, whose links they use; "
-                "each has a port of its own"
+                f"parameter servers beside workers: {-idle}; they use a worker's links, and have "
+                "a port each"
             )
         if over := overflow(asked.network.name, asked.method, array, cluster.memory):
             found.append(f"{over} {REMEDY}")

@@ -57,6 +57,20 @@ def test_the_table_of_speedups() -> None:
     ]
 
 
+def test_many_planners_stand_in_several_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole in 80 columns: each with the networks, in the planners' order."""
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [f"planner_number_{i}" for i in range(7)]
+    rows = tuple(Row("net", name, 1.0, 1.0 + i) for i, name in enumerate(["data_parallel", *names]))
+    drawn = to_table(Comparison("array", 64, rows, {}))
+    assert max(map(len, drawn.splitlines())) <= 80
+    table = cells(drawn)
+    heads = [head for line in table if line[0] == "network" for head in line[1:]]
+    assert heads == ["data_parallel [s]", *names]
+    numbers = [cell for line in table if line[0] == "net" for cell in line[1:]]
+    assert numbers == ["1.000000", *(f"{2 + i:.3f}" for i in range(7))]
+
+
 def test_the_papers_averages_stand_under_ours() -> None:
     paper = {"mine": Published(3.2, "printed")}
     table = cells(to_table(replace(RESULT, published=paper)))

@@ -123,7 +123,7 @@ def test_what_is_used_otherwise_than_one_may_think_is_said(
         "the first 4 boards of ring-8 are workers; 4 have nothing to do" in capsys.readouterr().err
     )
     assert main([*BASE, "--method", "ps:shards=2"]) == 0
-    assert "2 of the parameter servers stand beside workers" in capsys.readouterr().err
+    assert "parameter servers beside workers: 2;" in capsys.readouterr().err
 
 
 def test_csv_has_a_line_for_each_method(capsys: pytest.CaptureFixture[str]) -> None:

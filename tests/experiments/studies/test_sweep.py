@@ -388,7 +388,7 @@ def test_plans_that_lose_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hypar is slower" not in out
     assert main([*args, "--set", "devices.0.hbm.capacity=64 MiB"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "data parallelism does not fit in memory in 4 of 4 cases: no speedup over it" in out
+    assert "data parallelism does not fit in memory in 2 of its 2 cases: no speedup over it" in out
     assert "slower than data parallelism" not in out
 
 
@@ -527,3 +527,8 @@ def test_values_that_are_lists_are_parted_outside_their_brackets(
     asked = {"topology.shape": [[4, 4], [2, 8]]}
     found = accelarray.sweep(asked, "lenet", "owt", "tpu-v3-pod", **spec)
     assert list(found.to_frame()["iteration_s"]) == [row["iteration_s"] for row in shown]
+
+
+def test_nothing_that_varies_is_no_sweep() -> None:
+    with pytest.raises(UsageError, match="vary is empty: name what varies"):
+        accelarray.sweep({})

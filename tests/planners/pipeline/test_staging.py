@@ -186,6 +186,7 @@ def test_stages_in_stages_are_refused_before_anybody_follows_them() -> None:
 
 def test_a_pipeline_says_what_it_is() -> None:
     assert str(Staging()) == "1 stage, 1f1b, 1 micro-batch"
+    assert str(Staging(micro_batch=2)) == "1 stage, 1f1b, micro-batches of 2"
     words = str(Staging(4, 8, "", 2, "all", "copies", True, 16, ("a", "b")))
     assert words == (
         "4 stages, 2 a place, interleaved, 8 micro-batches, recompute stages:all, tied copies, "

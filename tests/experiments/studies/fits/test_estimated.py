@@ -64,11 +64,13 @@ def test_a_sweep_says_what_is_estimated_and_keeps_none_of_it(tmp_path: Path) -> 
     grid = {"batch": [16, 32]}
     more: dict[str, Any] = {"parallel": "pp=2", "micro_batch": "1"}
     of = ("gpt2:layers=4", ["axes", "owt"], "h100-cluster")
-    found = accelarray.sweep(grid, *of, set=["nodes=1"], estimate=True, store=store, **more)
+    with pytest.warns(match="--micro-batch is for planner 'axes' alone; owt: a replica's whole"):
+        found = accelarray.sweep(grid, *of, set=["nodes=1"], estimate=True, store=store, **more)
     frame = found.to_frame()
     assert frame["estimated"].tolist() == [True, False, True, False]
     assert "2 of 4 steps are estimates of the first pass" in found.sentences()[0]
-    exact = accelarray.sweep(grid, *of, set=["nodes=1"], store=store, **more)
+    with pytest.warns(match="whole share at once"):
+        exact = accelarray.sweep(grid, *of, set=["nodes=1"], store=store, **more)
     assert "estimated" not in exact.to_frame()
     assert not any("estimates" in said for said in exact.sentences())
     pairs = zip(frame["iteration_s"], exact.to_frame()["iteration_s"], strict=True)

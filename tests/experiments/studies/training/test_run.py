@@ -126,7 +126,7 @@ def test_notes() -> None:
     assert run(workers=4).notes == [
         "the first 4 boards of ring-8 are workers; 4 have nothing to do"
     ]
-    assert "2 of the parameter servers stand beside workers" in run("ps:shards=2").notes[0]
+    assert "parameter servers beside workers: 2;" in run("ps:shards=2").notes[0]
     assert run("ps:shards=2", workers=6).notes == []
     assert len(run("ps:shards=3", workers=6).notes) == 1
 
