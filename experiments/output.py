@@ -34,7 +34,7 @@ NARROWEST = 80
 WIDEST = 10_000
 READABLE = 30
 """Columns that longer text has at least, while others can be left out."""
-KEY, LONG_KEY, LONG_HEAD = re.compile(r"\w+(\.[\w-]+)+"), 28, 16
+KEY, LONG_KEY, LONG_HEAD = re.compile(r"\w+(\.[\w-]+)+"), 22, 16
 """What keys look like, and the columns from which on a table that is too wide for its terminal
 breaks them at their dots: in cells, and in headings."""
 
