@@ -78,7 +78,7 @@ def collective(
         done("choosing messages")
         found = offer(wires, collective, wires.nodes, size_bytes, algorithm)
         done("running")
-        data = _data(wires, collective, size_bytes, found)
+        data = _data(wires, collective, size_bytes, found, algorithm)
         data["warnings"] = unread.changed(place, DEPLOYED)
         done("")
     return CollectiveResult(
@@ -109,12 +109,15 @@ def rates(name: str, nodes: int, size_bytes: float, time_s: float) -> dict[str, 
     return {"algbw_gb_per_s": algbw, "busbw_gb_per_s": None if algbw is None else algbw * factor}
 
 
-def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str, Any]:
+def _data(wires: Wires, name: str, size_bytes: float, found: Offer, by: str) -> dict[str, Any]:
     """As JSON has it."""
     nodes = len(wires.nodes)
     members = members_of(wires, wires.nodes)
-    jobs = tuple(job.everywhere() for job in waiting(members, name, found.jobs()))
+    jobs = tuple(job.everywhere() for job in waiting(members, name, found.jobs(), by))
     time_s, carried = run_alone(wires, jobs)
+    alone = {algorithm: alone_s for alone_s, algorithm in _ways(wires, name, size_bytes)}
+    if by == "auto":
+        alone[found.algorithm] = time_s  # NCCL's steps are its own, whatever it is called
     return {
         "collective": name,
         "algorithm": found.algorithm,
@@ -133,7 +136,7 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer) -> dict[str,
                 **rates(name, nodes, size_bytes, alone_s),
                 "chosen": algorithm == found.algorithm,
             }
-            for alone_s, algorithm in sorted(_ways(wires, name, size_bytes))
+            for algorithm, alone_s in sorted(alone.items(), key=lambda one: one[::-1])
         ],
         "phases": [
             {"steps": job.steps, "time_s": job.alone_ps(wires.bandwidth) / PICOSECONDS}
@@ -206,7 +209,8 @@ def _ways(wires: Wires, name: str, size_bytes: float) -> Iterator[tuple[float, s
     """Seconds of each algorithm that applies, alone, and its name."""
     members = members_of(wires, wires.nodes)
     for one in offers(wires, name, size_bytes):
-        yield one.alone_ps / PICOSECONDS + late_s(members, name, one.jobs()), one.algorithm
+        late = late_s(members, name, one.jobs(), one.algorithm)
+        yield one.alone_ps / PICOSECONDS + late, one.algorithm
 
 
 def plot_bandwidth(wires: Wires, name: str, size_bytes: float) -> Figure:

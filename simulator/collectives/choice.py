@@ -56,7 +56,7 @@ def chosen(
     """The algorithm (for "auto", the one predicted to be fastest) and its jobs."""
     found = offer(wires, collective, groups, size_bytes, algorithm)
     members = groups if isinstance(groups, Groups) else members_of(wires, groups)
-    jobs = waiting(members, collective, found.jobs())
+    jobs = waiting(members, collective, found.jobs(), algorithm)
     return found.algorithm, tuple(job.everywhere() for job in jobs)
 
 

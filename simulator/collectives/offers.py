@@ -204,9 +204,10 @@ def nodes_of(groups: Groups) -> int:
     return found[1].size if found else 1
 
 
-def late_s(groups: Groups, collective: str, found: Jobs) -> float:
+def late_s(groups: Groups, collective: str, found: Jobs, by: str = "auto") -> float:
     """By how much NCCL's steps over several nodes take longer than the jobs say.
 
+    Other algorithms than its own, if ``by`` names one, take what the wires say.
     As NCCL reckons (src/graph/tuning.cc): of a ring through n members on m nodes m - 1 steps go
     between nodes, n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
     A step between nodes takes no less than a message's latency there. What that is above the 14 us
@@ -214,7 +215,7 @@ def late_s(groups: Groups, collective: str, found: Jobs) -> float:
     one have two such steps.
     """
     nodes, steps_s = nodes_of(groups), groups.wires.ring_steps_s
-    if nodes < 2 or not steps_s or not found:
+    if nodes < 2 or not steps_s or not found or by not in ("auto", *NCCL):
         return 0.0
     inside_s, between_s = steps_s
     far_s = max(_between_s(groups), between_s)
@@ -232,9 +233,9 @@ def _between_s(groups: Groups) -> float:
     return groups.wires.message_latency_s(row[:-1], row[1:])
 
 
-def waiting(groups: Groups, collective: str, found: Jobs) -> Jobs:
+def waiting(groups: Groups, collective: str, found: Jobs, by: str = "auto") -> Jobs:
     """The same jobs, which wait for NCCL's steps over nodes (``late_s``)."""
-    if not (rest_s := late_s(groups, collective, found)):
+    if not (rest_s := late_s(groups, collective, found, by)):
         return found
     return (*found[:-1], replace(found[-1], latency_s=found[-1].latency_s + rest_s))
 

@@ -468,7 +468,7 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
     def jobs() -> Jobs:
         """The cheaper way, where cores that hold nothing may stand between the others."""
         found = cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
-        return waiting(groups_of(wires, ways[0]), request.collective, found)
+        return waiting(groups_of(wires, ways[0]), request.collective, found, by)
 
     key = wires.key, *(way.key for way in ways), request.collective, size, by
     return cached("jobs", key, jobs), (half, half)

@@ -137,8 +137,9 @@ class ExchangeTimes:
                 starts = range(-first, self._array.group.size - first - rows.size + 1, rows.size)
                 rows = np.concatenate([rows + start for start in starts])
             groups = members_of(self._wires, Lattice.of(rows) or Rows(rows))
-            found = offer(self._wires, what, groups, size, self._execution.algorithm)
-            late = late_s(groups, what, found.jobs())
+            by = self._execution.algorithm
+            found = offer(self._wires, what, groups, size, by)
+            late = late_s(groups, what, found.jobs(), by)
             self._known[key] = found.alone_ps / PICOSECONDS + late
         return self._known[key]
 

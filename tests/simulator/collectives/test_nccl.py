@@ -192,3 +192,15 @@ def test_trees_wait_for_each_of_their_levels_far_away(nodes: int, levels: int) -
     assert far == pytest.approx(2 * levels * 10e-3, rel=0.01)
     near = waits_s(64, 4, "all-reduce", 14e-6)
     assert waits_s(nodes, 4, "all-reduce", 14e-6) == pytest.approx(near, rel=1e-3)
+
+
+def test_other_algorithms_take_no_steps_of_nccl() -> None:
+    """Of 16 nodes a ring waits for 15 steps of 14 us; tier by tier, it is what wires say."""
+    on = wires(16, 4)
+    with_nccl, without = (
+        run_alone(own, chosen(own, "all-gather", own.nodes, 1.0, by)[1])[0]
+        for own in (on, wires(16, 4, stack=None))
+        for by in ("hierarchical",)
+    )
+    assert with_nccl == without < 15 * 14e-6
+    assert run_alone(on, chosen(on, "all-gather", on.nodes, 1.0)[1])[0] > 15 * 14e-6
