@@ -86,5 +86,5 @@ def load_network(name: str) -> Network:
 def _hint(name: str) -> str:
     meant = hint(name, (*NETWORKS, *LARGE))
     if not meant.startswith("did"):
-        meant = one_of_these(list(NETWORKS), "networks")
+        meant = one_of_these([*NETWORKS, *LARGE], "networks")
     return f"{meant} (or the path of an .onnx, .toml, .txt or config.json file)"

@@ -22,6 +22,7 @@ from experiments.face.forms import (
 )
 from experiments.face.inputs import array_of, batch_of, execution_of, network_of
 from experiments.files.export import exported
+from experiments.notices import tell
 from experiments.output import UsageError, table_of
 from experiments.pictures.plots import plot_fit
 from experiments.progress import working
@@ -40,6 +41,7 @@ from experiments.studies.fits.choices import VARIED, Choice, Choices, held_of, v
 from experiments.studies.fits.fit import EVERY, Fit, differences, passed, row_of, run_choice
 from experiments.studies.options import parse_vary
 from experiments.studies.running.runner import Runner
+from experiments.studies.runs.cost import lacking
 from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import aliased, duration
 from hardware import Array
@@ -50,6 +52,8 @@ from simulator.search.updates import check_update
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NEEDS = {"cost": "price", "energy": "power"}
+"""What devices must have for an objective."""
 SHOWN = 15
 COLUMNS = ("size", "micro_batch", "update")
 RATES = {
@@ -153,7 +157,8 @@ class FitResult(Result):
         every, estimated = self.counted["every"], self.counted["estimated"]
         large = self.counted["too_large"]
         of_them = f", of which {large:,} {_do(large)} not fit" if large else ""
-        others = "; the others are slower, or do not fit" if every > estimated else ""
+        others = "; the others are slower, or do not fit" if every > estimated > 0 else ""
+        others = others or "; of none do weights, gradients and optimizer fit" * (not estimated)
         staged = sum(bool(row["stage_hw"]) for row in self.fits)
         if every or not staged:
             yield (
@@ -177,8 +182,14 @@ class FitResult(Result):
         if "micro-batch" not in (*self.asked[0].varied, *self.asked[0].held):
             yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         first = self.asked[0]
-        if not self.fits:
-            each = ", ".join(f"{one.capacity_bytes / 2**30:.3g} GiB" for one in self.asked)
+        late = [row["iteration_s"] for row in self.others if self.at_most.late(row)]
+        if late and not self.fits:
+            yield (
+                f"None takes less than {duration(self.at_most.time)} (--at-most): the fastest that "
+                f"the engine simulated takes {duration(min(late))}."
+            )
+        elif not self.fits:
+            each = ", ".join(f"{self._room_bytes(one) / 2**30:.3g} GiB" for one in self.asked)
             yield (
                 f"None fits in {each} of a device{limited}. What may help: "
                 f"{'; '.join(self._remedies())}."
@@ -192,6 +203,11 @@ class FitResult(Result):
                 f"First pass and engine differ by {off['median']:.1%} in the median, "
                 f"{off['largest']:.1%} at most.{more}"
             )
+
+    def _room_bytes(self, asked: Choices) -> float:
+        """What a step may fill of a device."""
+        whole = asked.capacity_bytes / (1 - asked.execution.memory_reserve)
+        return min(asked.capacity_bytes, self.at_most.memory * whole)
 
     def _remedies(self) -> list[str]:
         """What may make a combination fit, of what is not tried already."""
@@ -359,8 +375,12 @@ def fit(
                 raise UsageError("--batch and --tokens-per-step: say one of the two")
             choices = replace(choices, batch=batch_of_tokens(choices.network, tokens_per_step))
         choices = replace(choices, varied=varied, held=held)
+        if objective in NEEDS:
+            lacking(choices.array, NEEDS[objective])
         with running(options, None if most == EVERY else most) as (runner, progress, _):
             found, ran = _simulated(runner, choices, limits, most, progress)
+        if label and not found.passed.every and not ran:
+            tell(f"{label} is left out: {_nothing_legal(choices)}")
         every.append(found.passed)
         asked.append(choices)
         rows += [row | {"size": label} for row in ran.values()]

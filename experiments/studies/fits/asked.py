@@ -34,9 +34,13 @@ class AtMost:
         share = (row["peak_memory_bytes"] or 0.0) / capacity_bytes
         if share > self.memory:
             return f"it fills {share:.1%} of the memory: more than --at-most memory={self.memory:g}"
-        if row["iteration_s"] > self.time:
+        if self.late(row):
             return f"it takes {row['iteration_s']:.4g} s: more than --at-most time={self.time:g} s"
         return ""
+
+    def late(self, row: Mapping[str, Any]) -> bool:
+        """Whether a step takes too long, and fits."""
+        return bool(row["iteration_s"]) and row["iteration_s"] > self.time
 
 
 def at_most_of(text: str | None) -> AtMost:
@@ -90,11 +94,5 @@ def score(row: Mapping[str, Any], objective: str) -> float:
     """By what combinations are ordered, the best first; raises UsageError for what is unknown."""
     column, sign = OBJECTIVES[objective]
     if row[column] is None:
-        why = {
-            "tokens": "samples are no sequences of tokens",
-            "cost": "a device has no price, or samples are no sequences of tokens; say --price 2",
-            "energy": "a device has no power, or samples are no sequences of tokens; say "
-            '--set devices.0.power.busy="700 W" --set devices.0.power.idle="70 W"',
-        }
-        raise UsageError(f"--objective {objective}: {why[objective]}")
+        raise UsageError(f"--objective {objective}: samples are no sequences of tokens")
     return float(sign * row[column])

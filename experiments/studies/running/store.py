@@ -210,9 +210,8 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(
-                f"{self.path}: {error}; results stored before are intact. {_remedy(str(error))}"
-            ) from None
+            said = str(error).rstrip(".")
+            raise StoreError(f"{self.path}: {said}. {_remedy(said)}") from None
         except (ValueError, TypeError) as error:
             if isinstance(error, UsageError):
                 raise
@@ -230,11 +229,16 @@ def _table(text: str) -> dict[str, Any]:
     return found
 
 
+INTACT = "Results stored before are intact."
+
+
 def _remedy(message: str) -> str:
     if "full" in message:
-        return "Make room and run the same command again: it goes on where it stopped."
+        return f"{INTACT} Make room and run the same command again: it goes on where it stopped."
     if "unable to open" in message or "readonly" in message:
-        return "Is the folder there, and may you write to it?"
+        return f"{INTACT} Is the folder there, and may you write to it?"
     if "not a database" in message:
         return "Choose another file for --store."
-    return "Run the same command again: it goes on where it stopped."
+    if "malformed" in message:
+        return "The file is damaged: move it away, or choose another one for --store."
+    return f"{INTACT} Run the same command again: it goes on where it stopped."

@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from hardware import Device
+from hardware import Array, Device
 
 HOUR_S = 3600.0
 TRILLION = 1e12
@@ -27,7 +27,7 @@ def step_cost(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
     Of tokens None where samples are no sequences of them. Raises UsageError where a device has
     no price.
     """
-    lacking(case, "price", '--price 2 (dollars for an hour of a chip), or in its spec "price = 2"')
+    lacking(case.array, "price")
     per_hour = _sum(case, lambda device: device.price or 0.0)
     usd = per_hour * outputs["iteration_s"] / HOUR_S
     return {
@@ -42,7 +42,7 @@ def step_energy(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
 
     All chips' joules, and a chip's watts. Raises UsageError where a device has no power.
     """
-    lacking(case, "power", '--set devices.0.power.busy="700 W" --set devices.0.power.idle="70 W"')
+    lacking(case.array, "power")
     seconds, computing = outputs["iteration_s"], outputs["computing"]
     busy = _sum(case, lambda device: device.power.busy_w if device.power else 0.0)
     idle = _sum(case, lambda device: device.power.idle_w if device.power else 0.0)
@@ -55,12 +55,19 @@ def step_energy(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def lacking(case: Case, field: str, remedy: str) -> None:
-    """Raise UsageError where a device of a case has no such field."""
-    for device, _ in case.array.group.chips:
+GIVEN_BY = {
+    "price": '--price 2 (dollars for an hour of a chip), or in its spec "price = 2"',
+    "power": '--set devices.0.power.busy="700 W" --set devices.0.power.idle="70 W"',
+}
+
+
+def lacking(array: Array, field: str) -> None:
+    """Raise UsageError where a device of an array has no price, or no power."""
+    for device, _ in array.group.chips:
         if getattr(device, field) is None:
             raise UsageError(
-                f"device {device.name!r} of array {case.array.name!r} has no {field}; say {remedy}"
+                f"device {device.name!r} of array {array.name!r} has no {field}; say "
+                f"{GIVEN_BY[field]}"
             )
 
 

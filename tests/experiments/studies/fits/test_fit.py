@@ -204,13 +204,30 @@ def test_several_sizes_are_ranked_by_what_is_asked() -> None:
         spent = [row[f"{column}_per_trillion_tokens"] for row in found]
         assert spent == sorted(spent)
     assert found[0]["devices"] == 2
-    with pytest.raises(UsageError, match=r"--objective cost: .*say --price 2"):
+    with pytest.raises(UsageError, match="--objective cost: samples are no sequences of tokens"):
         score({"usd_per_trillion_tokens": None}, "cost")
+    with pytest.raises(UsageError, match=r"'a100-80' of array .* has no price; say --price 2"):
+        accelarray.fit(SMALL, "mixed-a100-h100", 16, axes="zero", objective="cost")
     with pytest.raises(UsageError, match="--objective speed"):
         on([], objective="speed")
     for best_of in (0, -1, "few"):
         with pytest.raises(UsageError, match="--best"):
             on([], best=best_of)
+
+
+def test_a_size_without_a_legal_combination_is_told() -> None:
+    with pytest.warns(match="count=3 is left out: fit: no combination is legal: no dp divides"):
+        found = on([], 16, axes="micro-batch", vary="devices.0.count=2,3")
+    assert {row["devices"] for row in found.fits} == {2}
+
+
+def test_what_takes_too_long_is_told_apart_from_what_does_not_fit() -> None:
+    late = on([], 16, axes="tp", at_most="time=1 ns").summary()
+    assert "None takes less than 1.000 ns (--at-most): the fastest that the engine" in late
+    assert "None fits" not in late
+    small = on([], 16, axes="tp", at_most="memory=0.0001").summary()
+    assert "of none do weights, gradients and optimizer fit" in small
+    assert "None fits in 0.00" in small
 
 
 def test_processes_find_the_same() -> None:

@@ -159,7 +159,7 @@ def test_a_store_that_fails_stops_the_run(tmp_path: Path) -> None:
     run = Runner(store).run(cases(1, 2, 3))
     assert next(run).name == 1
     store.close()
-    with pytest.raises(StoreError, match=r"closed database\.; results stored before are intact"):
+    with pytest.raises(StoreError, match=r"closed database\. Results stored before are intact"):
         next(run)
     with Store(tmp_path / "s.db") as opened:
         assert len(opened) == 1

@@ -106,6 +106,15 @@ def test_a_full_disk_keeps_what_was_stored(tmp_path: Path) -> None:
         store.put("more", {}, OUTPUTS)
 
 
+def test_a_store_that_was_cut_is_called_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "cut.db"
+    with Store(path) as store:
+        store.close()
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(StoreError, match=r"cut\.db: .*The file is damaged: move it away"):
+        Store(path)
+
+
 def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with Store(path) as store:
