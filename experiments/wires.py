@@ -26,13 +26,14 @@ from hardware.spec import Entry, Settings, load_settings
 from hardware.topology import protocol
 from simulator import PICOSECONDS, offer
 from simulator.collectives.choice import members_of
+from simulator.collectives.offers import late_s
 
 ROUNDS, CLOSE = 4, 0.02
 """Of the search: turns through the constants, and how near each comes, of its range."""
 LARGE, ENOUGH = 16e6, 3
 """Bytes of messages above which all go by one protocol; so many of them tell its constants."""
-BY_NCCL = Stack(ring_steps_s=(0.0, 0.0))
-"""As what was measured: RCCL has NCCL's rings and trees."""
+BY_NCCL = Stack(ring_steps_s=(3.4e-6, 14e-6))
+"""As what was measured, with NCCL's steps: RCCL has its rings and trees."""
 RANGES = {"efficiency": (0.01, 1.0), "latency_s": (1e-8, 1e-2), "slower": (0.05, 20.0)}
 """In which each constant is."""
 
@@ -161,8 +162,11 @@ def calibrated_wires(
     def seconds(changes: Sequence[str], rows: Sequence[Timed] = measured.rows) -> list[float]:
         wires = Wires(replace(load_array(array, [*many, *changes]), stack=BY_NCCL))
         members = members_of(wires, _members(measured, wires, array))
-        found = (offer(wires, one.collective, members, one.bytes) for one in rows)
-        return [one.alone_ps / PICOSECONDS for one in found]
+        found = ((one, offer(wires, one.collective, members, one.bytes)) for one in rows)
+        return [
+            made.alone_ps / PICOSECONDS + late_s(members, one.collective, made.jobs())
+            for one, made in found
+        ]
 
     def changed(link: Link) -> list[str]:
         new = _changes(settings, at, link).items()

@@ -229,14 +229,15 @@ class Wires:
 
     def message_latency_s(self, sources: ArrayLike, targets: ArrayLike) -> float:
         """The longest latency among messages between cores, besides the time of their bytes."""
-        if not self._delays:
-            return 0.0
+        return float(self.message_latencies_s(sources, targets).max(initial=0.0))
+
+    def message_latencies_s(self, sources: ArrayLike, targets: ArrayLike) -> Floats:
+        """The latency of each message between cores."""
         a, b, _ = _flat(sources, targets, 1.0)
-        latencies = (
-            subnet.fabric.latencies(subnet.node[a[chosen]], subnet.node[b[chosen]]).max()
-            for subnet, chosen in self.by_subnet(a, b)
-        )
-        return float(max(latencies, default=0.0))
+        found = np.zeros(len(a))
+        for subnet, chosen in self.by_subnet(a, b) if self._delays else ():
+            found[chosen] = subnet.fabric.latencies(subnet.node[a[chosen]], subnet.node[b[chosen]])
+        return found
 
     def by_subnet(self, sources: Ints, targets: Ints) -> Iterator[tuple[Subnet, Ints]]:
         """Every subnet with the numbers of the messages that it carries."""

@@ -18,7 +18,7 @@ from simulator.collectives.groups import Groups
 from simulator.collectives.messages import CollectivePhase
 from simulator.collectives.symmetry import byte_s, summed
 from simulator.collectives.wired import reduces, subnet_of_ports
-from simulator.engine.jobs import Job
+from simulator.engine.jobs import Ints, Job
 from simulator.engine.picoseconds import whole_ps
 
 AnyOffer = TypeVar("AnyOffer", bound="Offer")
@@ -198,10 +198,15 @@ OF_INSIDE = 0.92
 
 def nodes_of(groups: Groups) -> int:
     """How many nodes have a group's members, where GPUs are joined by tiers; else 1."""
+    return len(_first_members(groups))
+
+
+def _first_members(groups: Groups) -> Ints:
+    """The first member of a group on each node; one member where not all nodes have as many."""
     wires = groups.wires
     tiered = len(wires.topology.levels) > 1 and wires.topology.joins == "chips"
     found = groups.apart(1, first_only=True) if tiered else None
-    return found[1].size if found else 1
+    return found[1].rows[0] if found else groups.rows[0, :1]
 
 
 def late_s(groups: Groups, collective: str, found: Jobs, by: str = "auto") -> float:
@@ -211,26 +216,22 @@ def late_s(groups: Groups, collective: str, found: Jobs, by: str = "auto") -> fl
     As NCCL reckons (src/graph/tuning.cc): of a ring through n members on m nodes m - 1 steps go
     between nodes, n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
     A step between nodes takes no less than a message's latency there. What that is above the 14 us
-    an all-reduce waits for, too, on each level of its trees, log2(m) there and back; the jobs of
-    one have two such steps.
+    an all-reduce waits for, too: on each of the log2(m) levels of its trees, there and back.
     """
-    nodes, steps_s = nodes_of(groups), groups.wires.ring_steps_s
-    if nodes < 2 or not steps_s or not found or by not in ("auto", *NCCL):
+    first, steps_s = _first_members(groups), groups.wires.ring_steps_s
+    if len(first) < 2 or not steps_s or not found or by not in ("auto", *NCCL):
         return 0.0
-    inside_s, between_s = steps_s
-    far_s = max(_between_s(groups), between_s)
+    (inside_s, between_s), least_s = steps_s, 0.0
+    hops_s = groups.wires.message_latencies_s
     if collective in WITHOUT_TREES:
-        ring_s = (nodes - 1) * far_s + (groups.size - nodes) * inside_s
-        return max(ring_s - sum(job.latency_s for job in found), 0.0)
-    levels = ceil(log2(nodes)) if collective == "all-reduce" else 1
-    return 2 * (levels - 1) * (far_s - between_s)
-
-
-def _between_s(groups: Groups) -> float:
-    """The longest latency of a message between neighbouring nodes of a group."""
-    apart = groups.apart(1, first_only=True)
-    row = apart[1].rows[0] if apart else np.zeros(1, np.int64)
-    return groups.wires.message_latency_s(row[:-1], row[1:])
+        between = np.maximum(hops_s(first[:-1], first[1:]), between_s)
+        least_s = float(between.sum()) + (groups.size - len(first)) * inside_s
+    elif collective == "all-reduce":
+        for level in range(ceil(log2(len(first)))):
+            to = first[1 << level :: 2 << level]
+            far_s = float(hops_s(first[:: 2 << level][: len(to)], to).max())
+            least_s += 2 * max(far_s - between_s, 0.0)
+    return max(least_s - sum(job.latency_s for job in found), 0.0)
 
 
 def waiting(groups: Groups, collective: str, found: Jobs, by: str = "auto") -> Jobs:
