@@ -56,6 +56,11 @@ def exported(case: Case, plan: Plan, target: str) -> str:
         raise UsageError(f"--export {target}: of training jobs; leave out --mode inference")
     written = WRITERS[target](job_of(case, plan), _devices(case))
     remarks = [*written.remarks, *(_software(case) if target == "megatron" else ())]
+    staging = case.execution.staging
+    if staging and staging.axis_order:
+        remarks.append(
+            f"simulated with --axis-order {staging.axis_order}: this file has the framework's own"
+        )
     fused = any(layer.kind == ATTENTION for layer in case.network.layers)
     if not fused and attention_cores(case.network):
         remedy = ": add --attention-backend unfused" if target == "megatron" else ""

@@ -161,7 +161,12 @@ def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
         remarks.append(f"MaxText has no ZeRO {zero}: weights are sharded, too (fsdp)")
     ways = {word: getattr(axes, axis) for axis, word in _AXES.items()}
     ways |= {"data": 1 if zero else shared, "fsdp": shared if zero else 1}
-    values = _meshes(ways, devices // job.slice if job.slice else 1, remarks)
+    slices, rest = divmod(devices, job.slice or devices)
+    if rest:
+        remarks.append(
+            f"{devices} devices are no whole slices of {job.slice}: one slice is written"
+        )
+    values = _meshes(ways, 1 if rest else slices, remarks)
     batch, micro = int(options["batch"]), int(options.get("micro_batch", 0))
     values["per_device_batch_size"] = batch / devices
     if axes.pp > 1:

@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from experiments.measured.machine import FUSED_EXPERTS, changes_of, chips, machine_of, stack_of
+from experiments.measured.machine import (
+    FUSED_EXPERTS,
+    changes_of,
+    chips,
+    machine_of,
+    nemo_release,
+    stack_of,
+)
 from experiments.measured.rows import LeftOutError, Row
 from experiments.measured.split import Split, precision_of, split_of, with_usual_attention
 from experiments.studies.case import Case
@@ -64,9 +71,9 @@ OF_MODELS: dict[str, dict[str, bool | str]] = {
 }
 """Of models of GPT's kind what is not as in GPT-3 (Zhang et al. 2022; published configs; Nemotron-4
 15B technical report, arXiv 2402.16819)."""
-UNFUSED_LOSS = ("NeMo Megatron 23", "NeMo 23", "NeMo 24.0")
-"""Releases whose loss is many kernels, but for models of llama's kind: conf/training of
-NVIDIA/NeMo-Framework-Launcher sets cross_entropy_loss_fusion for llama alone (2023: for none)."""
+LAST_LAUNCHER = (24, 9)
+"""The last release of NeMo that NVIDIA/NeMo-Framework-Launcher was for. Its conf/training sets
+cross_entropy_loss_fusion for models of llama's kind alone: the loss of others is many kernels."""
 REFUSALS = (PlanError, SimulationError)
 """What a plan or a step may be refused with."""
 RESERVING = {"torchtitan": 9999, "Megatron-DeepSpeed": 2022}
@@ -164,7 +171,8 @@ def _case_of(row: Row) -> RowCase:
         if row.framework.startswith(EAGER_KERNELS):
             network = eager(network)
     known = array.stack or Stack()
-    many = row.arch == "gpt" and row.framework.startswith(UNFUSED_LOSS)
+    launched = () < nemo_release(row) <= LAST_LAUNCHER and stack_of(row)[0] != "nemo-mlperf"
+    many = row.arch == "gpt" and launched
     network = with_kernels(network, sums=known.sum_kernels, loss=known.loss_kernels or many)
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
@@ -231,7 +239,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
     titan = row.framework.startswith("torchtitan")
     without_compiler = titan and (row.year or 0) < COMPILED_LOSS
     model = row.model.lower()
-    own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name)), {})
+    own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name) and not llama), {})
     sizes: dict[str, Any] = {key: getattr(row, key) or 0 for key in (*SIZES, *OF_EXPERTS)}
     sizes |= {
         "activation": "silu" if row.gated else "gelu",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -70,9 +71,6 @@ OF_FRAMEWORK = (
     ("Megatron-LM", "megatron-2021"),
     ("Megatron-Bridge", "megatron-2025"),
     ("Megatron-Core", "nemo-2024"),
-    ("NeMo Megatron 23", "nemo-2024-flash"),
-    ("NeMo 23", "nemo-2024-flash"),
-    *((f"NeMo 24.0{month}", "nemo-2024-flash") for month in range(1, 6)),
     ("NeMo", "nemo-2024"),
     ("Composer", "composer-2023"),
     ("torchtitan", "torchtitan-2024"),
@@ -81,6 +79,9 @@ OF_FRAMEWORK = (
     ("PyTorch", "pytorch-2026"),
 )
 """How frameworks begin, and the catalog's stack for them; the first one that fits counts."""
+NEMO = re.compile(r"NeMo (?:Megatron )?(\d\d)\.(\d\d)")
+LAST_FLASH = (24, 5)
+"""The last release of NeMo whose launcher turned cuDNN's attention off."""
 OTHERS = "megatron-2025"
 LATER = 2024
 """From this year on Megatron-LM is taken to be as in 2025, with Transformer Engine."""
@@ -101,6 +102,12 @@ def machine_of(row: Row) -> Machine:
     near = difflib.get_close_matches(row.hw, MACHINES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(MACHINES)}"
     raise LeftOutError(f"hw: {row.hw[:40]!r} is not known; {hint}")
+
+
+def nemo_release(row: Row) -> tuple[int, ...]:
+    """Year and month of the NeMo of a row, (24, 5); none for other frameworks."""
+    found = NEMO.match(row.framework)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def changes_of(row: Row, machine: Machine) -> list[str]:
@@ -149,6 +156,8 @@ def stack_of(row: Row) -> tuple[str, tuple[str, ...]]:
         return "megatron-lm-2025", ()
     if row.framework.startswith("NeMo") and "mlperf" in f"{row.source} {row.framework}".lower():
         return "nemo-mlperf", ()
+    if () < nemo_release(row) <= LAST_FLASH:
+        return "nemo-2024-flash", ()
     for begins, stack in OF_FRAMEWORK:
         if row.framework.startswith(begins):
             return stack, ()

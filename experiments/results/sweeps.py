@@ -282,7 +282,8 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
     for (planner, network), losing in losers.groupby(["planner", "network"]):
         of = ((cases["planner"] == planner) & (cases["network"] == network)).sum()
         points = f" in {len(losing)} of {of} cases" if of > 1 else ""
-        once = " (a device takes its whole share at once)" if planner == AXES else ""
+        whole = planner == AXES and not cases["execution"].str.contains("micro-batches of").any()
+        once = " (a device takes its whole share at once)" * whole
         yield f"{planner} is slower than data parallelism{once} for {network}{points}"
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"

@@ -183,7 +183,7 @@ def axis_fields(case: Case, timeline: Timeline) -> dict[str, Any]:
 def axis_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Rows of a table: the exposed communication of each axis; none without axes."""
     for axis, seconds in result.get("exposed_by_axis_s", {}).items():
-        yield f"exposed communication, {axis}", f"{duration(seconds)} per device"
+        yield f"exposed communication, {axis}", f"{duration(seconds)} per chip"
 
 
 def names_of(case: Case, timeline: Timeline) -> dict[tuple[str, str], str]:

@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 
 from hardware import Array, Model, Stack, by_core, format_quantity
 from planners import Staging
-from planners.plan.updates import LAYERS, ZERO_STAGE
+from planners.plan.updates import ZERO_STAGE
 from simulator.engine.operations import Sends
 
 PUBLISHED_IGNORES = {
@@ -96,7 +96,7 @@ class Execution:
             words.append("shards exact")
         if self.bucket_bytes is not None:
             words.append(f"bucket {format_quantity(self.bucket_bytes, 'B', 6)}")
-        if self.update_order not in ("", LAYERS):
+        if self.update_order:
             words.append(f"update order {self.update_order}")
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")

@@ -261,11 +261,11 @@ def run_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if cost := found.get("cost"):
         of = cost["usd_per_trillion_tokens"]
         more = "" if of is None else f"; {dollars(of)} per trillion tokens"
-        price = f"at {dollars(cost['usd_per_device_hour'])} a device-hour"
+        price = f"at {dollars(cost['usd_per_device_hour'])} a chip-hour"
         yield "cost", f"{dollars(cost['usd_per_step'])} a step{more}, {price}"
     if energy := found.get("energy"):
         most = energy["most_j_per_step"] / energy["j_per_step"]
-        watts = f"{energy['w_per_device']:,.0f} W per device"
+        watts = f"{energy['w_per_device']:,.0f} W per chip"
         joules = f"{energy['j_per_step'] / 1e3:,.4g} kJ a step"
         yield "energy, by power", f"{joules}, {watts}; at most {most:.2f}x"
     if goodput := found.get("goodput"):

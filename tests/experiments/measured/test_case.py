@@ -82,11 +82,19 @@ def test_nemotron_has_what_gpt_has_not() -> None:
     assert nemotron.parameters - gpt.parameters == vocab * hidden - seq * hidden - biases
 
 
+def test_nemotron_of_llamas_kind_is_a_llama() -> None:
+    layers = case_of(small(model="nemotron-nano", arch="llama", gated=1)).case.network.layers
+    assert any(layer.name == "layer0.silu" for layer in layers)
+
+
 @pytest.mark.parametrize(
     ("framework", "arch", "many"),
     [
         ("NeMo 24.05 + TE", "gpt", True),
         ("NeMo Megatron 23.08", "gpt", True),
+        ("NeMo 22.09", "gpt", True),
+        ("NeMo 24.12", "gpt", False),
+        ("NeMo 24.04 MLPerf", "gpt", False),
         ("NeMo 24.05 + TE", "llama", False),
         ("NeMo/Megatron (dgxc v25.02)", "gpt", False),
     ],
@@ -147,7 +155,7 @@ def test_stacks_by_framework() -> None:
     for source, framework in (("MLPerf Dell", "NeMo"), ("x", "NeMo 24.04 MLPerf")):
         assert stack_of(small(source=source, framework=framework)) == ("nemo-mlperf", ())
     assert stack_of(small(framework="NeMo")) == ("nemo-2024", ())
-    for release in ("NeMo 24.05 + TE", "NeMo Megatron 23.08", "NeMo 24.03"):
+    for release in ("NeMo 24.05 + TE", "NeMo Megatron 23.08", "NeMo 24.03", "NeMo 22.11"):
         assert stack_of(small(framework=release)) == ("nemo-2024-flash", ())
     for release in ("NeMo 24.07 + TE", "NeMo 24.12", "NeMo/Megatron (dgxc v25.02)"):
         assert stack_of(small(framework=release)) == ("nemo-2024", ())

@@ -143,7 +143,7 @@ def test_a_failing_store_keeps_what_was_finished(tmp_path: Path) -> None:
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages + 1}")
         grid = replace(GRID, axes=(parse_vary("network.bandwidth=1 Gbit/s:1 Tbit/s:log:20"),))
-        with pytest.raises(StoreError, match=r"disk is full; results stored before are intact"):
+        with pytest.raises(StoreError, match=r"disk is full. Results stored before are intact"):
             sweep(grid, Runner(store))
     with Store(path) as store:
         kept = len(store)

@@ -76,7 +76,7 @@ def test_python_has_the_same_keywords(capsys: pytest.CaptureFixture[str]) -> Non
     assert {key: found[key] for key in ("cost", "energy", "run")} == {
         key: out[key] for key in ("cost", "energy", "run")
     }
-    assert "at $1 a device-hour" in " ".join(step.summary().replace("│", " ").split())
+    assert "at $1 a chip-hour" in " ".join(step.summary().replace("│", " ").split())
 
 
 @given(
