@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Unpack
@@ -115,7 +114,7 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer, by: str) -> 
     members = members_of(wires, wires.nodes)
     jobs = tuple(job.everywhere() for job in waiting(members, name, found.jobs(), by))
     time_s, carried = run_alone(wires, jobs)
-    alone = {algorithm: alone_s for alone_s, algorithm in _ways(wires, name, size_bytes)}
+    alone = _alone(wires, name, size_bytes)
     if by == "auto":
         alone[found.algorithm] = time_s  # NCCL's steps are its own, whatever it is called
     return {
@@ -205,12 +204,13 @@ def _links(data: dict[str, Any], wires: Wires) -> Table:
     return table
 
 
-def _ways(wires: Wires, name: str, size_bytes: float) -> Iterator[tuple[float, str]]:
-    """Seconds of each algorithm that applies, alone, and its name."""
+def _alone(wires: Wires, name: str, size_bytes: float) -> dict[str, float]:
+    """Seconds of each algorithm that applies, by its name, when nobody else uses the links."""
     members = members_of(wires, wires.nodes)
-    for one in offers(wires, name, size_bytes):
-        late = late_s(members, name, one.jobs(), one.algorithm)
-        yield one.alone_ps / PICOSECONDS + late, one.algorithm
+    return {
+        one.algorithm: one.alone_ps / PICOSECONDS + late_s(members, name, one.jobs(), one.algorithm)
+        for one in offers(wires, name, size_bytes)
+    }
 
 
 def plot_bandwidth(wires: Wires, name: str, size_bytes: float) -> Figure:
@@ -218,7 +218,7 @@ def plot_bandwidth(wires: Wires, name: str, size_bytes: float) -> Figure:
     nodes = len(wires.nodes)
     curves: dict[str, list[tuple[float, float]]] = {}
     for size in SIZES:
-        for alone_s, algorithm in _ways(wires, name, size):
+        for algorithm, alone_s in _alone(wires, name, size).items():
             if rate := rates(name, nodes, size, alone_s)["busbw_gb_per_s"]:
                 curves.setdefault(algorithm, []).append((size, rate))
     figure, (axes,) = panels(7.0, 4.2)

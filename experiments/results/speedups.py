@@ -319,7 +319,8 @@ def _cell(metric: str, value: float | None) -> str:
     return f"{value / 1e9:.4g}" if metric == "traffic" else f"{value:.3f}"
 
 
-FEW, MEAN = 5, "geometric mean"
+MEAN = "geometric mean"
+FEW = 5
 """Planners beside which a terminal has room for what they do on the fastest devices alone."""
 
 

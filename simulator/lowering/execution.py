@@ -101,7 +101,8 @@ class Execution:
         if self.algorithm != "auto":
             words.append(f"algorithm {self.algorithm}")
         if self.update:
-            words.append(f"ZeRO {ZERO_STAGE[self.update]}")
+            stage = ZERO_STAGE.get(self.update)
+            words.append(f"ZeRO {stage}" if stage else f"update {self.update}")
         if self.staging:
             words.append(str(self.staging))
         if self.recompute != "none":

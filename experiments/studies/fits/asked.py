@@ -39,7 +39,7 @@ class AtMost:
         return ""
 
     def late(self, row: Mapping[str, Any]) -> bool:
-        """Whether a step takes too long, and fits."""
+        """Whether a step that was simulated takes too long."""
         return bool(row["iteration_s"]) and row["iteration_s"] > self.time
 
 

@@ -45,6 +45,21 @@ def test_two_moments_are_more_bytes_than_one(capsys: pytest.CaptureFixture[str])
 UPDATE = ("update", "memory")
 
 
+@pytest.mark.parametrize(
+    ("update", "words"),
+    [
+        ("replicated", "ZeRO 0"),
+        ("sharded", "ZeRO 1"),
+        ("weights", "ZeRO 3"),
+        ("auto", "update auto"),
+    ],
+)
+def test_headings_name_stages_of_zero(
+    update: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simulated(capsys, "--update", update)["execution"].endswith(f", {words}")
+
+
 def test_a_stacks_bucket_and_overlap_are_usual(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
