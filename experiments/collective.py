@@ -21,14 +21,15 @@ from experiments.terms import change, duration
 from hardware import Wires, format_quantity, in_bytes, parse_quantity
 from hardware.interconnect.fabric import Memory
 from simulator import DEPLOYED, PICOSECONDS, Offer, closed_form, offer, offers, run_alone
-from simulator.collectives.choice import members_of
-from simulator.collectives.offers import late_s, waiting
+from simulator.collectives.offers import NCCL, InSteps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast")
 SHOWN_LINKS = 8
+BY_NCCL = ", NCCL's steps"
+"""Follows an algorithm's name where "auto" takes as long for each step as NCCL reckons."""
 MOST_MESSAGES = 1 << 24
 SIZES = [float(1 << power) for power in range(10, 35, 2)]
 """Bytes of the picture's points: 1 KiB to 16 GiB."""
@@ -111,15 +112,15 @@ def rates(name: str, nodes: int, size_bytes: float, time_s: float) -> dict[str, 
 def _data(wires: Wires, name: str, size_bytes: float, found: Offer, by: str) -> dict[str, Any]:
     """As JSON has it."""
     nodes = len(wires.nodes)
-    members = members_of(wires, wires.nodes)
-    jobs = tuple(job.everywhere() for job in waiting(members, name, found.jobs(), by))
+    jobs = tuple(job.everywhere() for job in found.jobs())
     time_s, carried = run_alone(wires, jobs)
     alone = _alone(wires, name, size_bytes)
-    if by == "auto":
-        alone[found.algorithm] = time_s  # NCCL's steps are its own, whatever it is called
+    chosen = found.algorithm
+    if f"{chosen}{BY_NCCL}" in alone and by == "auto":
+        chosen += BY_NCCL
     return {
         "collective": name,
-        "algorithm": found.algorithm,
+        "algorithm": chosen,
         "array": wires.array.name,
         "topology": wires.topology.kind,
         "joins": wires.topology.joins,
@@ -127,13 +128,15 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer, by: str) -> 
         "bytes": size_bytes,
         "time_s": time_s,
         **rates(name, nodes, size_bytes, time_s),
-        "closed_form_s": closed_form(wires, name, wires.nodes, size_bytes, found.algorithm),
+        "closed_form_s": None
+        if isinstance(found, InSteps)
+        else closed_form(wires, name, wires.nodes, size_bytes, found.algorithm),
         "algorithms": [
             {
                 "algorithm": algorithm,
                 "time_s": alone_s,
                 **rates(name, nodes, size_bytes, alone_s),
-                "chosen": algorithm == found.algorithm,
+                "chosen": algorithm == chosen,
             }
             for algorithm, alone_s in sorted(alone.items(), key=lambda one: one[::-1])
         ],
@@ -171,7 +174,7 @@ def _tables(data: dict[str, Any], wires: Wires) -> list[Table | str]:
     title = f"{data['collective']}, {data['array']}"
     whole = pairs_table(title, about.items(), times.items())
     tables: list[Table | str] = [whole, _algorithms(data), _links(data, wires)]
-    if data["algorithm"].startswith("nccl"):
+    if "nccl" in data["algorithm"].lower():
         said = "auto is what NCCL, the stack's library, does: it does not work tier by tier."
         tables.insert(2, said)
     return [*tables, *data["warnings"]]
@@ -205,12 +208,15 @@ def _links(data: dict[str, Any], wires: Wires) -> Table:
 
 
 def _alone(wires: Wires, name: str, size_bytes: float) -> dict[str, float]:
-    """Seconds of each algorithm that applies, by its name, when nobody else uses the links."""
-    members = members_of(wires, wires.nodes)
-    return {
-        one.algorithm: one.alone_ps / PICOSECONDS + late_s(members, name, one.jobs(), one.algorithm)
-        for one in offers(wires, name, size_bytes)
-    }
+    """Seconds of each algorithm that applies, by its name, when nobody else uses the links.
+
+    Where "auto" has none of NCCL's own, but takes NCCL's steps, that stands beside the others.
+    """
+    found = {one.algorithm: one.alone_ps for one in offers(wires, name, size_bytes)}
+    auto = offer(wires, name, wires.nodes, size_bytes)
+    if isinstance(auto, InSteps) and auto.algorithm not in NCCL:
+        found[f"{auto.algorithm}{BY_NCCL}"] = auto.alone_ps
+    return {algorithm: alone_ps / PICOSECONDS for algorithm, alone_ps in found.items()}
 
 
 def plot_bandwidth(wires: Wires, name: str, size_bytes: float) -> Figure:

@@ -26,7 +26,6 @@ from hardware.spec import Entry, Settings, load_settings
 from hardware.topology import protocol
 from simulator import PICOSECONDS, offer
 from simulator.collectives.choice import members_of
-from simulator.collectives.offers import late_s
 
 ROUNDS, CLOSE = 4, 0.02
 """Of the search: turns through the constants, and how near each comes, of its range."""
@@ -162,11 +161,8 @@ def calibrated_wires(
     def seconds(changes: Sequence[str], rows: Sequence[Timed] = measured.rows) -> list[float]:
         wires = Wires(replace(load_array(array, [*many, *changes]), stack=BY_NCCL))
         members = members_of(wires, _members(measured, wires, array))
-        found = ((one, offer(wires, one.collective, members, one.bytes)) for one in rows)
-        return [
-            made.alone_ps / PICOSECONDS + late_s(members, one.collective, made.jobs())
-            for one, made in found
-        ]
+        found = (offer(wires, one.collective, members, one.bytes) for one in rows)
+        return [made.alone_ps / PICOSECONDS for made in found]
 
     def changed(link: Link) -> list[str]:
         new = _changes(settings, at, link).items()

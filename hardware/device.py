@@ -41,7 +41,9 @@ class Roofline:
     activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
     sides of weight matrices up to the matrix unit's (0: off). The products of
     attention reach ``attention_efficiency`` of their peak (None: what all do). Where it is
-    fused, a head's features are rounded up to a multiple of ``pad_heads`` (0: they are not).
+    fused, backward reaches ``attention_backward`` of that rate; a head's features are rounded up
+    to a multiple of ``pad_heads`` (0: they are not); and under a causal mask a query computes with
+    ``causal_tile`` / 2 keys more than it sees, as kernels compute whole tiles.
     A layer's operators take no less than ``host_s`` each on average, in which their host
     starts one. Of the shorter
     of computing and moving ``concurrent`` goes on beside the longer (1: all of it; 0: the
@@ -65,7 +67,9 @@ class Roofline:
     tile: bool = False
     pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = 0
     attention_efficiency: Share | None = None
+    attention_backward: Annotated[float, number(0.1, 10)] = 1.0
     pad_heads: Annotated[int, whole(0, 1 << 16)] = 0
+    causal_tile: Annotated[int, whole(0, 1 << 16)] = 0
     host_s: Annotated[Duration, Field(alias="host")] = 0.0
     blocking: bool = False
     group_s: Annotated[Duration, Field(alias="group")] = 0.0

@@ -14,11 +14,12 @@ from simulator.collectives.offers import (
     TIERED,
     Jobs,
     Offer,
+    Plain,
     cheapest,
     flat_offer,
     flat_offers,
+    in_steps,
     nccl_offer,
-    waiting,
 )
 from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats
@@ -55,9 +56,7 @@ def chosen(
 ) -> tuple[str, Jobs]:
     """The algorithm (for "auto", the one predicted to be fastest) and its jobs."""
     found = offer(wires, collective, groups, size_bytes, algorithm)
-    members = groups if isinstance(groups, Groups) else members_of(wires, groups)
-    jobs = waiting(members, collective, found.jobs(), algorithm)
-    return found.algorithm, tuple(job.everywhere() for job in jobs)
+    return found.algorithm, tuple(job.everywhere() for job in found.jobs())
 
 
 def offer(
@@ -69,7 +68,8 @@ def offer(
 ) -> Offer:
     """The algorithm that is named, or the fastest alone (of equals, the first of ALGORITHMS).
 
-    Where ``nccl_offer`` has one, "auto" is that. Raises CollectiveError for what does not exist or
+    Where ``nccl_offer`` has one, "auto" is that. "auto" and NCCL's own take its steps
+    (``in_steps``), others what the wires say. Raises CollectiveError for what does not exist or
     does not apply.
     """
     if collective not in COLLECTIVES:
@@ -78,17 +78,17 @@ def offer(
         known = ", ".join(ALGORITHMS)
         raise CollectiveError(f"unknown algorithm {algorithm!r}; one of {known}")
     members = groups if isinstance(groups, Groups) else members_of(wires, groups)
-    if algorithm == "auto" and (own := nccl_offer(members, collective, size_bytes)):
-        return own
     if algorithm == "auto":
-        return cheapest(_every(members, collective, size_bytes))
-    found: Offer | str
+        own = nccl_offer(members, collective, size_bytes)
+        best = own or cheapest(_every(members, collective, size_bytes))
+        return in_steps(members, collective, best)
+    found: Plain | str
     if algorithm in BY_NODES:
         found = BY_NODES[algorithm](members, collective, size_bytes)
     else:
         found = flat_offer(members, collective, size_bytes, FLAT[algorithm])
     if not isinstance(found, str):
-        return found
+        return in_steps(members, collective, found) if algorithm in NCCL else found
     ways = (how(members, collective, size_bytes) for how in BY_NODES.values())
     by_nodes = [way for way in ways if not isinstance(way, str)]
     every = [*flat_offers(members, collective, size_bytes), *by_nodes]
@@ -101,14 +101,15 @@ def offer(
 def offers(wires: Wires, collective: str, size_bytes: float) -> list[Offer]:
     """Every algorithm that applies to all nodes, in the order of ALGORITHMS, then NCCL's own."""
     members = members_of(wires, wires.nodes)
-    every = _every(members, collective, size_bytes)
+    every = list[Offer](_every(members, collective, size_bytes))
     if not nccl_offer(members, collective, size_bytes):
         return every
     own = (how(members, collective, size_bytes) for how in NCCL.values())
-    return [*every, *(way for way in own if not isinstance(way, str))]
+    found = (way for way in own if not isinstance(way, str))
+    return [*every, *(in_steps(members, collective, way) for way in found)]
 
 
-def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:
+def _every(members: Groups, collective: str, size_bytes: float) -> list[Plain]:
     tiers = (how(members, collective, size_bytes) for how in TIERED.values())
     found = [way for way in tiers if not isinstance(way, str)]
     return [*flat_offers(members, collective, size_bytes), *found]

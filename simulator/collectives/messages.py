@@ -1,8 +1,9 @@
-"""Who sends to whom in a group at once, what links then carry, and phases made of that."""
+"""Who sends to whom in a group at once, what links then carry, phases made of that, their times."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, floor, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from hardware.interconnect.cables import Cables
 from hardware.interconnect.torus import Grid
 from simulator.collectives.symmetry import summed
 from simulator.engine.jobs import Floats, Ints, Load
+from simulator.engine.picoseconds import whole_ps
 
 Ends = tuple[Ints, Ints]
 """Sources and targets."""
@@ -107,3 +109,46 @@ def phase_of(
     """
     busy = share / bandwidth_share
     return CollectivePhase(carried.load, carried.far, busy, count, moved=bandwidth_share)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timed:
+    """A phase on wires of known speeds: seconds per byte of every flow, and a step's latency.
+
+    ``start_s`` comes once, and ``copy_s`` for each byte of the tensor: links idle meanwhile.
+    """
+
+    phase: CollectivePhase
+    byte_s: float
+    latency_s: float
+    start_s: float = 0.0
+    copy_s: float = 0.0
+
+    def latencies_s(self, size_bytes: float) -> float:
+        """Seconds besides all bytes of a collective of that size."""
+        if self.phase.stages:
+            return self.start_s + self._fill_s(size_bytes)
+        return self.start_s + self.phase.count * self.latency_s
+
+    def wait_s(self, size_bytes: float) -> float:
+        """Seconds besides the bytes on links."""
+        return self.latencies_s(size_bytes) + self.copy_s * size_bytes
+
+    def alone_ps(self, size_bytes: float) -> int:
+        """What ``Job.alone_ps`` will be of its job."""
+        through_s = self.byte_s * (self.phase.share * size_bytes)
+        return whole_ps(through_s) + whole_ps(self.wait_s(size_bytes))
+
+    def _fill_s(self, size_bytes: float) -> float:
+        """What a pipeline takes besides its bytes, in chunks of the best size (a byte or more).
+
+        The first chunk passes all stages before the last member has it, and every
+        chunk and stage costs a latency.
+        """
+        stages, latency_s = self.phase.stages, self.latency_s
+        whole_s = stages * size_bytes * self.phase.share * self.byte_s
+        best = sqrt(whole_s / latency_s) if latency_s else size_bytes
+        return min(
+            whole_s / chunks + (chunks + stages) * latency_s
+            for chunks in (max(1, floor(min(best, size_bytes))), ceil(min(best, size_bytes)) or 1)
+        )

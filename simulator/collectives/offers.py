@@ -15,7 +15,7 @@ import numpy as np
 from simulator.collectives.algorithms import FLAT, Algorithm
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
-from simulator.collectives.messages import CollectivePhase
+from simulator.collectives.messages import Timed
 from simulator.collectives.symmetry import byte_s, summed
 from simulator.collectives.wired import reduces, subnet_of_ports
 from simulator.engine.jobs import Ints, Job
@@ -26,49 +26,6 @@ Jobs = tuple[Job, ...]
 """One after the other."""
 MOST_DIRECT = 1 << 14
 """Messages up to which "auto" considers sending everything at once, where links are shared."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Timed:
-    """A phase on wires of known speeds: seconds per byte of every flow, and a step's latency.
-
-    ``start_s`` comes once, and ``copy_s`` for each byte of the tensor: links idle meanwhile.
-    """
-
-    phase: CollectivePhase
-    byte_s: float
-    latency_s: float
-    start_s: float = 0.0
-    copy_s: float = 0.0
-
-    def latencies_s(self, size_bytes: float) -> float:
-        """Seconds besides all bytes of a collective of that size."""
-        if self.phase.stages:
-            return self.start_s + self._fill_s(size_bytes)
-        return self.start_s + self.phase.count * self.latency_s
-
-    def wait_s(self, size_bytes: float) -> float:
-        """Seconds besides the bytes on links."""
-        return self.latencies_s(size_bytes) + self.copy_s * size_bytes
-
-    def alone_ps(self, size_bytes: float) -> int:
-        """What ``Job.alone_ps`` will be of its job."""
-        through_s = self.byte_s * (self.phase.share * size_bytes)
-        return whole_ps(through_s) + whole_ps(self.wait_s(size_bytes))
-
-    def _fill_s(self, size_bytes: float) -> float:
-        """What a pipeline takes besides its bytes, in chunks of the best size (a byte or more).
-
-        The first chunk passes all stages before the last member has it, and every
-        chunk and stage costs a latency.
-        """
-        stages, latency_s = self.phase.stages, self.latency_s
-        whole_s = stages * size_bytes * self.phase.share * self.byte_s
-        best = sqrt(whole_s / latency_s) if latency_s else size_bytes
-        return min(
-            whole_s / chunks + (chunks + stages) * latency_s
-            for chunks in (max(1, floor(min(best, size_bytes))), ceil(min(best, size_bytes)) or 1)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,18 +166,17 @@ def _first_members(groups: Groups) -> Ints:
     return found[1].rows[0] if found else groups.rows[0, :1]
 
 
-def late_s(groups: Groups, collective: str, found: Jobs, by: str = "auto") -> float:
-    """By how much NCCL's steps over several nodes take longer than the jobs say.
+def in_steps(groups: Groups, collective: str, found: Plain) -> Offer:
+    """The same, which waits for NCCL's steps over several nodes where they take longer.
 
-    Other algorithms than its own, if ``by`` names one, take what the wires say.
     As NCCL reckons (src/graph/tuning.cc): of a ring through n members on m nodes m - 1 steps go
     between nodes, n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
     A step between nodes takes no less than a message's latency there. What that is above the 14 us
     an all-reduce waits for, too: on each of the log2(m) levels of its trees, there and back.
     """
     first, steps_s = _first_members(groups), groups.wires.ring_steps_s
-    if len(first) < 2 or not steps_s or not found or by not in ("auto", *NCCL):
-        return 0.0
+    if len(first) < 2 or not steps_s or not (jobs := found.jobs()):
+        return found
     (inside_s, between_s), least_s = steps_s, 0.0
     hops_s = groups.wires.message_latencies_s
     if collective in WITHOUT_TREES:
@@ -231,14 +187,8 @@ def late_s(groups: Groups, collective: str, found: Jobs, by: str = "auto") -> fl
             to = first[1 << level :: 2 << level]
             far_s = float(hops_s(first[:: 2 << level][: len(to)], to).max())
             least_s += 2 * max(far_s - between_s, 0.0)
-    return max(least_s - sum(job.latency_s for job in found), 0.0)
-
-
-def waiting(groups: Groups, collective: str, found: Jobs, by: str = "auto") -> Jobs:
-    """The same jobs, which wait for NCCL's steps over nodes (``late_s``)."""
-    if not (rest_s := late_s(groups, collective, found, by)):
-        return found
-    return (*found[:-1], replace(found[-1], latency_s=found[-1].latency_s + rest_s))
+    rest_s = least_s - sum(job.latency_s for job in jobs)
+    return InSteps(found, rest_s) if rest_s > 0 else found
 
 
 def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | None:
@@ -479,7 +429,34 @@ def _pipeline_s(chunks: int, bytes_s: list[float], waits_s: list[float], busiest
     return sum(stages) + (chunks - 1) * max(*stages, busiest_s / chunks)
 
 
-Offer = Flat | Tiers | AtOnce
+Plain = Flat | Tiers | AtOnce
+
+
+@dataclass(frozen=True, eq=False)
+class InSteps:
+    """An offer whose last job waits so much longer for NCCL's steps."""
+
+    of: Plain
+    rest_s: float
+
+    @property
+    def algorithm(self) -> str:  # noqa: D102
+        return self.of.algorithm
+
+    @property
+    def phases(self) -> int:  # noqa: D102
+        return self.of.phases
+
+    @property
+    def alone_ps(self) -> int:  # noqa: D102
+        return self.of.alone_ps + whole_ps(self.rest_s)
+
+    def jobs(self) -> Jobs:  # noqa: D102
+        *jobs, last = self.of.jobs()
+        return (*jobs, replace(last, latency_s=last.latency_s + self.rest_s))
+
+
+Offer = Plain | InSteps
 """A way to do a collective: by which algorithm, in how many phases one after the other.
 
 ``alone_ps`` is what its ``jobs`` take when nobody else uses their links; these have loads on the

@@ -88,7 +88,8 @@ class Operator:
     of an operator. ``lanes`` are the cycles of a vector unit's lane for each row and
     output channel; a product of ``each_sample`` has no operand that samples share, one with a
     ``block`` above 1 block-circulant weights: ``spectral`` of its ``macs`` are products of
-    spectra, the others transforms; ``attention`` is a fused kernel. A product is ``wide``
+    spectra, the others transforms; ``attention`` is a fused kernel, of so many ``keys`` if it is
+    causal (0: it is not). A product is ``wide``
     that computes in the format of activations, however narrow that of the others is, and
     ``grouped`` where each of its groups has weights of its own, as experts have; ``casts``
     are made narrow here, for this product or for all that read what is written. A ``cast`` only
@@ -114,6 +115,7 @@ class Operator:
     block: int = 1
     spectral: float = 0.0
     attention: bool = False
+    keys: int = 0
     wide: bool = False
     grouped: bool = False
     casts: tuple[Map, ...] = ()

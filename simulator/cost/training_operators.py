@@ -234,6 +234,7 @@ class _TrainingOperators:
             each_sample=layer.type.computed,
             block=layer.block,
             attention=layer.type.softmax_kernel,
+            keys=layer.operands[1].area if layer.causal and layer.type.softmax_kernel else 0,
             spectral=step.products * spectral / pairs,
             grouped=layer.groups > 1 and layer.type.fully_connected,
             cast=step.what in (FORWARD_CAST, BACKWARD_CAST),

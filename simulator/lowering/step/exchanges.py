@@ -22,8 +22,7 @@ from planners.partition import SAME_WEIGHTS, Shard, is_operand
 from planners.plan.updates import kept_in_parts, sharded
 from simulator.collectives.cache import cached
 from simulator.collectives.choice import offer
-from simulator.collectives.groups import groups_of
-from simulator.collectives.offers import Jobs, cheapest, waiting
+from simulator.collectives.offers import Jobs, cheapest
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import receiving_j
 from simulator.cost.operators import NodeOperators
@@ -446,8 +445,6 @@ def _splits(parts: Sequence[Mesh], v: int) -> tuple[object, ...]:
 def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple[float, float]]:
     """The jobs for all copies of a request's mesh, and the bytes that one copy's halves get.
 
-    Of a ring over nodes they wait for its steps (``waiting``).
-
     A collective's bytes are those of one that moves no more than it must,
     half of them each half's.
     """
@@ -467,8 +464,7 @@ def carried(request: Request, wires: Wires, algorithm: str) -> tuple[Jobs, tuple
 
     def jobs() -> Jobs:
         """The cheaper way, where cores that hold nothing may stand between the others."""
-        found = cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
-        return waiting(groups_of(wires, ways[0]), request.collective, found, by)
+        return cheapest(offer(wires, request.collective, way, size, by) for way in ways).jobs()
 
     key = wires.key, *(way.key for way in ways), request.collective, size, by
     return cached("jobs", key, jobs), (half, half)

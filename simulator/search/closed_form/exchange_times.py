@@ -12,7 +12,6 @@ from planners import Axes
 from planners.axes.degrees import order_of
 from simulator.collectives.choice import members_of, offer
 from simulator.collectives.groups import Lattice, Rows
-from simulator.collectives.offers import late_s
 from simulator.engine.jobs import Ints
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.execution import Execution
@@ -139,8 +138,7 @@ class ExchangeTimes:
             groups = members_of(self._wires, Lattice.of(rows) or Rows(rows))
             by = self._execution.algorithm
             found = offer(self._wires, what, groups, size, by)
-            late = late_s(groups, what, found.jobs(), by)
-            self._known[key] = found.alone_ps / PICOSECONDS + late
+            self._known[key] = found.alone_ps / PICOSECONDS
         return self._known[key]
 
     def send_s(self, axes: Axes, place: int, size: float) -> float:

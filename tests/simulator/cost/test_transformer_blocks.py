@@ -113,6 +113,40 @@ def test_latent_attention_counts_keys_and_values_apart() -> None:
     assert cost(forward, shard, slow).compute_s == pytest.approx(pairs)
 
 
+@pytest.mark.parametrize(("seq", "tile"), [(64, 16), (64, 64), (48, 16), (64, 1), (16, 32)])
+def test_causal_attention_computes_whole_tiles(seq: int, tile: int) -> None:
+    """As many scores as a loop counts: each query's, up to the last key of its tile."""
+    found = operators(load_network(f"llama3-8b:layers=1:seq={seq}:attention=fused"))
+    node = next(i for i, node in enumerate(found.graph) if node.kind == "attention")
+    shard, tiled = Shard(1, 128, 128, 32), replace(PLAIN, causal_tile=tile)
+    own = found.nodes[node]
+    for op in (own.forward[0], own.backward[1]):
+        needed = sum(query + 1 for query in range(seq))
+        computed = sum(min(seq, (query // tile + 1) * tile) for query in range(seq))
+        longer = cost(op, shard, tiled).compute_s / cost(op, shard, PLAIN).compute_s
+        assert longer == pytest.approx(computed / needed)
+        assert cost(op, shard, tiled).flops == cost(op, shard, PLAIN).flops
+    product = found.nodes[0].forward[0]
+    assert cost(product, shard, tiled) == cost(product, shard, PLAIN)
+
+
+def test_without_a_mask_attention_has_no_tiles_to_fill() -> None:
+    found = operators(with_attention(load_network("bert-large:seq=64"), "fused"))
+    node = next(i for i, node in enumerate(found.graph) if node.kind == "attention")
+    op, shard = found.nodes[node].forward[0], Shard(1, 64, 64, 16)
+    assert cost(op, shard, replace(PLAIN, causal_tile=32)) == cost(op, shard, PLAIN)
+
+
+def test_attention_backward_has_a_rate_of_its_own() -> None:
+    found = operators(load_network("llama3-8b:layers=1:seq=64:attention=fused"))
+    node = next(i for i, node in enumerate(found.graph) if node.kind == "attention")
+    shard, half = Shard(1, 128, 128, 32), replace(PLAIN, attention_backward=0.5)
+    own = found.nodes[node]
+    assert cost(own.forward[0], shard, half) == cost(own.forward[0], shard, PLAIN)
+    slower = cost(own.backward[1], shard, half).compute_s
+    assert slower == pytest.approx(2 * cost(own.backward[1], shard, PLAIN).compute_s)
+
+
 def test_a_mask_is_a_byte_and_goes_there_and_back() -> None:
     found = gpt(1, 16, 2, 8)
     maps = [t for op in found.schedule() for t in (*op.reads, *op.writes) if "mask" in t.tensor]
