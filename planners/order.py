@@ -148,7 +148,8 @@ def received(
 
     ``kept`` has the nodes whose update this split shares out, and of their weights what
     each side updates: all that it receives of their gradients, and what it does not
-    receive of their new weights.
+    receive of their new weights. So both together move what an all-reduce does: the lowest split
+    sums first, and all of a side's devices together then have the whole of its sum, in parts.
     """
     own = kept[item.node] if kept and item.phase in (Phase.GRADIENT, Phase.UPDATE) else None
     if item.kind is Kind.WEIGHTS:

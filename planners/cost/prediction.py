@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hardware import Array, Group, bisection_of
@@ -12,7 +11,7 @@ from planners.order import Item, Kind, flops, gathered_order, published_order, r
 from planners.partition import Communication, Sizes
 from planners.plan import Plan
 from planners.plan.split import Split
-from planners.plan.updates import Kept, kept_by, kept_by_sides
+from planners.plan.updates import Kept, kept_by_sides
 from planners.sizing import Floats, kept, shares_of, sizing, types_of, whole
 from workloads import Graph, Network, partition_graph
 
@@ -63,13 +62,8 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
     graph, bisection = partition_graph(network), bisection_of(array)
     shared, exchanges = shared_out(graph, plan.updates), list[_Exchange]()
 
-    def down(
-        split: Split | None, group: Group, shards: Floats, updated: Sequence[float]
-    ) -> list[_Clock]:
-        """Clocks of a group, its exchanges appended parents first.
-
-        Of the weights that it holds it updates the fraction ``updated`` of every node.
-        """
+    def down(split: Split | None, group: Group, shards: Floats) -> list[_Clock]:
+        """Clocks of a group, its exchanges appended parents first."""
         arithmetic = group.arithmetic
         size = sizing(graph).each(plan.batch, shards, fused=arithmetic.fused)
         if split is None:
@@ -79,26 +73,26 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
         below, groups = (split.halves[0], split.halves[-1]), (sides[0].group, sides[1].group)
         if split.idle:  # nobody to exchange anything with
             (i,) = split.working
-            return down(below[i], groups[i], left[i], updated)
+            return down(below[i], groups[i], left[i])
         first, second = map(working, below, groups)
-        own = kept_by_sides(shared, split.partitions, updated, (first, second))
+        own = kept_by_sides(shared, split.partitions, (first, second))
         one, other = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
         exchange = _Exchange(split, (one, other), size, own)
         exchanges.append(exchange)
         for i, half in enumerate(split.halves):
-            exchange.clocks += down(half, groups[i], left[i], kept_by(i, own, updated))
+            exchange.clocks += down(half, groups[i], left[i])
         return exchange.clocks
 
-    clocks = down(plan.root, plan.group(array), whole(graph), [1.0] * len(graph))
+    clocks = down(plan.root, plan.group(array), whole(graph))
     for item in gathered_order(shared):
-        for exchange in reversed(exchanges):
+        for exchange in exchanges:
             exchange.meet(item, graph, plan.communication)
     for item in published_order(graph):
         if item.kind is Kind.COMPUTE:
             for clock in clocks:
                 clock.now += flops(item.phase, clock.size[item.node]) / clock.peak_flops_per_s
         else:
-            for exchange in exchanges:
+            for exchange in reversed(exchanges) if item.node in shared else exchanges:
                 exchange.meet(item, graph, plan.communication)
     return max(clock.now for clock in clocks)
 

@@ -97,33 +97,22 @@ def update_order_words(order: str) -> str:
 
 
 Kept = tuple[float, float]
-"""Of a group's weights, the fractions that the devices of its sides update, each side together."""
+"""Of the weights that a split's sides both hold, the fractions that each of them updates."""
 
 
 def kept_by_sides(
-    shared: frozenset[int],
-    partitions: Sequence[Partition],
-    kept: Sequence[float],
-    devices: tuple[int, int],
+    shared: frozenset[int], partitions: Sequence[Partition], devices: tuple[int, int]
 ) -> list[Kept | None]:
-    """Of every node whose update a split shares out, how; ``kept`` is what its group updates.
+    """Of every node whose update a split shares out, how: by numbers of devices.
 
-    That is a split of type I (or V) of a node that is ``shared`` out, by numbers of devices. Any
-    other cuts the weights themselves: of what a side holds it updates as large a part
-    as the group does.
+    That is a split of type I (or V) of a node that is ``shared`` out. Any other cuts the weights
+    themselves.
     """
     first = devices[0] / sum(devices)
     return [
-        (part * first, part * (1.0 - first))
-        if v in shared and partition.type in SAME_WEIGHTS
-        else None
-        for v, (partition, part) in enumerate(zip(partitions, kept, strict=True))
+        (first, 1.0 - first) if v in shared and partition.type in SAME_WEIGHTS else None
+        for v, partition in enumerate(partitions)
     ]
-
-
-def kept_by(side: int, shared_out: Sequence[Kept | None], kept: Sequence[float]) -> list[float]:
-    """What one side updates of every node's weights that it holds."""
-    return [own[side] if own else part for own, part in zip(shared_out, kept, strict=True)]
 
 
 def check_bucket(bucket_bytes: float | None, whose: str, *, stages: bool) -> None:

@@ -38,7 +38,7 @@ def updated(root: Mesh, shared: frozenset[int], members: Members) -> dict[Mesh, 
     return found
 
 
-def boards(root: Mesh) -> Members:
+def boards(root: Mesh) -> Callable[[Mesh], int]:
     """Of every part of a plan the boards that do not sit out: they update what it holds."""
     found: dict[Mesh, int] = {}
 
@@ -50,7 +50,7 @@ def boards(root: Mesh) -> Members:
         return found[part]
 
     count(root)
-    return lambda part, _: found[part]
+    return lambda part: found[part]
 
 
 def busy_cores(part: Mesh, v: int) -> int:

@@ -24,15 +24,15 @@ from planners.order import (
     received,
     shared_out,
 )
-from planners.partition import SAME_WEIGHTS, Shard, Sizes
-from planners.plan.updates import Kept
+from planners.partition import Shard, Sizes
+from planners.plan.updates import Kept, kept_by_sides
 from planners.sizing import array_of, sizing
 from simulator.cost.energy import computing_j, transfer_j_per_byte
 from simulator.engine.operations import Operation
 from simulator.engine.picoseconds import duration_ps
 from simulator.lowering.step.rules import Exchange, Rules
 from simulator.sharding.mesh import Counting, Division, Mesh, working
-from simulator.sharding.updates import boards, updated
+from simulator.sharding.updates import boards
 
 
 class Published(Rules):
@@ -74,16 +74,11 @@ class Published(Rules):
         """Of a split: where it shares out an update, what each side updates of the weights."""
         if not self._shared:
             return lambda part: ()
-        found = updated(self.root, self._shared, boards(self.root))
+        count = boards(self.root)
 
-        def kept(part: Mesh) -> list[Kept | None]:
-            first, second = (found[half] for half in part.halves)
-            return [
-                (first[v], second[v])
-                if v in self._shared and partition.type in SAME_WEIGHTS
-                else None
-                for v, partition in enumerate(part.partitions)
-            ]
+        def kept(part: Mesh) -> Sequence[Kept | None]:
+            first, second = map(count, part.halves)
+            return kept_by_sides(self._shared, part.partitions, (first, second))
 
         return kept
 
@@ -134,11 +129,14 @@ class Published(Rules):
         return weights * self.array.group.arithmetic.element_bytes
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:
-        """One at every split that moves something, the top one first; of weights the lowest."""
+        """One at every split that moves something, the top one first.
+
+        Of gradients that are summed in parts the lowest: each split above it sums its sums.
+        """
         layer = self.graph[item.node].name
         if item.kind is Kind.BOUNDARY:
             layer += f" to {self.graph[item.consumer].name}"
-        lowest_first = item.kind is Kind.WEIGHTS
+        lowest_first = item.kind is Kind.SUMS and item.node in self._shared
         table, element = self.plan.communication, self.array.group.arithmetic.element_bytes
         for split in reversed(self._splits) if lowest_first else self._splits:
             partitions, kept = split.part.partitions, split.kept

@@ -30,7 +30,6 @@ from planners.plan.updates import (
     UPDATE_ORDERS,
     bucket_words,
     check_updates,
-    kept_by,
     kept_by_sides,
     sharded,
     update_order_words,
@@ -90,19 +89,18 @@ def test_another_word_is_refused() -> None:
 
 
 def test_a_split_of_type_i_shares_out_by_devices() -> None:
-    """Of 8 and 4: 2/3 and 1/3 of what the group of 12 updates, whatever the samples' share is."""
+    """Of 8 and 4: 2/3 and 1/3, whatever the samples' share is."""
     partitions = [Partition(I, 0.25), Partition(II, 0.5), Partition(I, 0.5)]
-    own = kept_by_sides(frozenset({0, 1}), partitions, [0.5, 0.5, 1.0], (8, 4))
-    assert own[0] == pytest.approx((1 / 3, 1 / 6))
+    own = kept_by_sides(frozenset({0, 1}), partitions, (8, 4))
+    assert own[0] == pytest.approx((2 / 3, 1 / 3))
     assert own[1:] == [None, None]
-    assert kept_by(1, own, [0.5, 0.5, 1.0]) == [pytest.approx(1 / 6), 0.5, 1.0]
 
 
 def test_a_side_receives_gradients_of_its_part_and_the_others_new_weights() -> None:
     """Of 2,304 weights 8 of 12 devices update 1,536, and receive the other 768 when new."""
     graph = partition_graph(network())
     size, partitions = [sizes(graph[0], 8, WHOLE)], [Partition(I, 0.5)]
-    kept = kept_by_sides(frozenset({0}), partitions, [1.0], (8, 4))
+    kept = kept_by_sides(frozenset({0}), partitions, (8, 4))
     gradient, weights = (
         received(item, graph, partitions, size, kept=kept)
         for item in (Item(Kind.SUMS, Phase.GRADIENT, 0), Item(Kind.WEIGHTS, Phase.UPDATE, 0))
@@ -176,8 +174,9 @@ class Counted:
                 [e for k, e in enumerate(mine) if (k % group.size < first.size) is (i == 0)]
                 for i in (0, 1)
             ]
-            self.gradient += len(sides[0]) + len(sides[1])
-            self.weights += (len(mine) - len(sides[0])) + (len(mine) - len(sides[1]))
+            rows, columns = map(len, held)  # a side has the sum of each, on one of its boards
+            self.gradient += rows * columns
+            self.weights += rows * columns
             for i, half in enumerate((first, second)):
                 self.go(split.halves[i], half, held, sides[i])
             return
@@ -216,11 +215,8 @@ def test_bytes_are_those_of_elements_counted_one_by_one(
 
 
 @pytest.mark.parametrize("boards", [1, 2, 8, 64])
-def test_data_parallel_boards_receive_what_a_ring_would(boards: int) -> None:
-    """Halving and doubling: (n - 1)/n of the weights as gradients, and as much as new ones.
-
-    The papers' exchanges, replicated, move all of them at each of log2(n) levels.
-    """
+def test_to_share_out_an_update_moves_what_an_all_reduce_does(boards: int) -> None:
+    """At each of log2(n) levels half of the weights as gradients, and half as new ones."""
     array = load_array("accpar-homogeneous", [f"devices.0.count={boards}"])
     net = load_network("alexnet")
     plan = load_planner("data_parallel")(net, array, 512)
@@ -228,10 +224,14 @@ def test_data_parallel_boards_receive_what_a_ring_would(boards: int) -> None:
     weights = sum(layer.weights for layer in net.layers) * array.group.arithmetic.element_bytes
     link = array.group.kinds[0][0].network_bytes_per_s
     levels = (boards - 1).bit_length()
-    alone = predict(net, plan, array) - levels * weights / link
-    wanted = alone + 2 * weights * (boards - 1) / boards / link
+    wanted = predict(net, plan, array)
     assert predict(net, shared, array) == pytest.approx(wanted, rel=1e-9)
-    assert simulate(net, shared, array).iteration_s == pytest.approx(wanted, rel=1e-6)
+    timeline = simulate(net, shared, array)
+    assert timeline.iteration_s == pytest.approx(wanted, rel=1e-6)
+    half = (boards - 1) * weights
+    for phase, kind in ((Phase.GRADIENT, Kind.SUMS), (Phase.UPDATE, Kind.WEIGHTS)):
+        assert moved(timeline, phase, kind) * BYTES == pytest.approx(half)
+    assert wanted > levels * weights / link
 
 
 def test_who_sits_out_updates_nothing() -> None:

@@ -198,17 +198,21 @@ def test_one_stage_is_the_step_itself(execution: Execution) -> None:
 @pytest.mark.parametrize("name", ["alexnet", "gpt2:seq=8"])
 @pytest.mark.parametrize("execution", [PUBLISHED, DEPLOYED], ids=str)
 def test_stages_share_out_updates_each_by_itself(name: str, execution: Execution) -> None:
-    """Folded or not; faster than all of it everywhere, and with less of the optimizer's state."""
+    """Folded or not; not slower than all of it everywhere, and with less of the optimizer's state.
+
+    To the published model both exchange as much; elsewhere less is updated.
+    """
     array, net = load_array("accpar-homogeneous", ["devices.0.count=8"]), load_network(name)
     plan = staged(name, array, 2, 4, execution)
     asked = replace(execution, update="sharded")
     shared = with_updates(net, plan, array, asked)
     before, after = (simulate(net, one, array, execution) for one in (plan, shared))
-    assert after.iteration_ps < before.iteration_ps
+    assert after.iteration_ps <= before.iteration_ps
+    assert after.iteration_ps < before.iteration_ps or execution is PUBLISHED
     unfolded = simulate(net, shared, array, execution, folded=False)
     assert unfolded.iteration_ps == after.iteration_ps
     auto = with_updates(net, plan, array, replace(execution, update="auto"))
-    assert auto == shared
+    assert auto == (shared if after.iteration_ps < before.iteration_ps else plan)
     for one, other in zip(before.memory, after.memory, strict=True):
         assert other.peak_bytes < one.peak_bytes
     for worker in after.program.workers:
