@@ -118,6 +118,7 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer, by: str) -> 
     chosen = found.algorithm
     if f"{chosen}{BY_NCCL}" in alone and by == "auto":
         chosen += BY_NCCL
+    alone.setdefault(chosen, time_s)  # some are taken only where they are named
     return {
         "collective": name,
         "algorithm": chosen,

@@ -198,7 +198,7 @@ def _trained(
     if stack:
         written = {key: str(entry.value) for key, entry in (settings | changes).items()}
         with suppress(ValueError):  # an element that is no size is said with all other faults
-            settings = settings | stack.of(names, written_format(written))
+            settings = settings | stack.of(names, written_format(written), settings)
     return settings | changes
 
 

@@ -115,6 +115,18 @@ def of_optimizer(chosen: Entry) -> Settings:
     return _arithmetic(chosen, f'optimizer = "{name}"', {"moments": ["4 B"] * OPTIMIZERS[name]})
 
 
+def _with_the_cores_of(spec: Settings, chips: Iterable[str]) -> str | None:
+    """The first of these chips of the catalog that has the same cores and power as a device."""
+
+    def cores(settings: Settings) -> dict[str, Any]:
+        keys = [key for key in settings if key.startswith("chip.") or key == "power.busy"]
+        return {key: settings[key].value for key in keys}
+
+    of_catalog = (chip for chip in sorted(chips) if chip in catalog())
+    same = (c for c in of_catalog if cores(load_settings(c, "device").settings) == cores(spec))
+    return next(same, None)
+
+
 def _arithmetic(chosen: Entry, source: str, values: dict[str, Any]) -> Settings:
     return {
         f"arithmetic.{key}": Entry(value, chosen.origin, source) for key, value in values.items()
@@ -166,13 +178,17 @@ class Chosen:
                 what = f"no such chip; did you mean {near[0]}?"
                 raise SpecError(f"{entry.origin}: chips.{chip}: {what}")
 
-    def of(self, names: Sequence[str], format_: str) -> Settings:
+    def of(self, names: Sequence[str], format_: str, spec: Settings) -> Settings:
         """What it makes of the settings of a device whose products have that format.
 
-        Of its ``names`` the first is its own, the others are of what it extends: a chip that
-        differs from another in its memory alone has that one's efficiencies.
+        Of its ``names`` the first is its own, the others are of what it extends. A chip that the
+        stack does not have, and that differs from one that it has in its memory alone (the
+        ``spec`` has the same cores and power), has that one's efficiencies.
         """
         found: Settings = {}
+        has = {key.split(".")[1] for key in self.settings if key.startswith("chips.")}
+        if not has & {*names} and (alike := _with_the_cores_of(spec, has)):
+            names = (alike,)
         for table in ("efficiency", *(f"chips.{name}" for name in reversed(names))):
             for written, key_of_device in _KEYS.items():
                 self._take(found, f"{table}.{written}", key_of_device)

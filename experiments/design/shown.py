@@ -112,7 +112,7 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
             "value": f"{ran['value']:.3f}",
             "mm2": f"{ran['area_mm2']:.1f}",
             "W": f"{ran['power_w']:.0f}",
-            "samples/s": ", ".join(f"{n['samples_per_s']:,.0f}" for n in ran["networks"].values()),
+            "samples/s": "; ".join(f"{n['samples_per_s']:,.0f}" for n in ran["networks"].values()),
         }
         for ran in (data["base"], *_first(data["candidates"]))
     ]

@@ -148,6 +148,10 @@ def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
         return Freed(change.what, None, None, None, str(error))
     alike = [one for one in memory if one.capacity_bytes == now.capacity_bytes]
     peak_bytes = max(one.peak_bytes for one in alike or memory)
+    if peak_bytes >= now.peak_bytes:
+        more = peak_bytes - now.peak_bytes
+        said = f"takes {readable(more)} more" if more else "frees nothing"
+        return Freed(change.what, peak_bytes, None, None, said)
     fits = all(one.fits for one in memory)
     return Freed(change.what, peak_bytes, now.peak_bytes - peak_bytes, fits)
 

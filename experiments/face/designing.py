@@ -38,6 +38,7 @@ from experiments.face.forms import (
     explicit,
 )
 from experiments.face.inputs import array_of, batch_of, execution_of, networks_of, planner_of
+from experiments.notices import tell
 from experiments.output import UsageError, deliver, hearing
 from experiments.pictures.plots import pareto
 from experiments.results.result import Result
@@ -137,6 +138,8 @@ def design(
     """
     place, chosen, size = array_of(array, set), planner_of(planner), batch_of(batch)
     execution = execution_of("deployed", cast("ModelOptions", options), place)
+    if _whole(seed, "--seed", least=0) and search != "random":
+        tell(f"--seed {seed} has no effect: only --search random draws designs.")
     if size < 1:
         raise UsageError(f"--batch {size}: at least one sample")
     found = networks_of(networks, transforms_of(options), place)

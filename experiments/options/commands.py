@@ -12,7 +12,7 @@ COMMANDS = (
     ),
     option(
         "fit.best N|all",
-        "combinations that the engine simulates, of those that the first pass ranks best",
+        "combinations that the engine simulates, the first pass's best; a quarter more if unsure",
         "20",
         kind="text",
     ),
@@ -69,7 +69,7 @@ COMMANDS = (
     ),
     shown(
         "timeline.devices D1,D2",
-        "draw only these boards or cores, as the picture names them: board0 or 0-7",
+        "draw only these boards or cores, as the picture names them: board0, core3 or 0-7",
         "one of each identical group",
     ),
     shown(
@@ -155,7 +155,7 @@ COMMANDS = (
     option("reproduce.plot_format png|svg|pdf", "format of the pictures", value="png"),
     option(
         "validate.table FILE",
-        "measured steps to predict in place of the built-in table (.csv, columns: docs/results.md)",
+        "measured TPU steps to predict in place of the built-in table (.csv with its columns)",
         "the built-in table",
     ),
     shown(

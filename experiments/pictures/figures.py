@@ -273,11 +273,11 @@ def finish(axes: Axes, title: str, across: str, up: str) -> None:
     axes.legend(fontsize=LEGEND_SIZE, loc="best")
 
 
-def speedup_axis(axes: Axes) -> None:
-    """Speedups over data parallelism, as bars."""
+def speedup_axis(axes: Axes, name: str = "speedup over data parallelism") -> None:
+    """Speedups over data parallelism, or what else is named, as bars."""
     axes.margins(x=0.02, y=0.12)
     readable_log(axes)
-    name_axes(axes, axes.get_xlabel(), "speedup over data parallelism", "y")
+    name_axes(axes, axes.get_xlabel(), name, "y")
 
 
 def readable_log(axes: Axes) -> None:

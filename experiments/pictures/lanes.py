@@ -102,6 +102,8 @@ def _numbers(text: str, boards: int, unit: str) -> list[int]:
                 f"as {unit}0,{unit}3 or 0-7"
             )
         low, high = map(int, ends)
+        if high < low < boards:
+            raise UsageError(f"--devices {text!r}: a range goes up: write {high}-{low}")
         if not low <= high < boards:
             raise UsageError(f"--devices {text!r}: the array's {unit}s are 0...{boards - 1}")
         numbers += range(low, high + 1)

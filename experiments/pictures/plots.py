@@ -45,22 +45,36 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+SCALES = {
+    "time": "speedup over data parallelism",
+    "energy": "energy efficiency over data parallelism",
+    "traffic": "traffic of a step [GB]",
+}
+
+
 def plot_speedups(result: Comparison) -> Figure:
-    """Grouped bars for each network and the geometric mean; the paper's averages as marks."""
+    """Grouped bars for each network and the geometric mean; the paper's averages as marks.
+
+    One below the other for each metric that was asked for: ratios, or gigabytes.
+    """
     groups = [*map(plain, result.networks), "geometric\nmean"]
-    figure, (axes,) = panels(2.2 + 1.0 * len(groups), 4.2)
-    bars = {}
-    for planner in result.planners:
-        heights = [row.speedup for row in result.of(planner)] + [result.geomean[planner]]
-        bars[planner] = [Height(g, height, f"{height:.3g}") for g, height in enumerate(heights)]
-        if planner in result.published:
-            paper = result.published[planner].speedup
-            bars[planner][-1] = bars[planner][-1]._replace(paper=paper)
-    grouped_bars(axes, bars)
-    axes.axhline(1, color="#555555", lw=0.6)
-    axes.set_xticks(range(len(groups)), groups)
-    speedup_axis(axes)
-    titled(axes, plain(result.case), "the paper's average")
+    figure, each = panels(2.2 + 1.0 * len(groups), 4.2 * len(result.metrics), len(result.metrics))
+    for axes, metric in zip(each, result.metrics, strict=True):
+        bars = {}
+        scale, means = (1e9 if metric == "traffic" else 1.0), result.means(metric)
+        for planner in result.planners:
+            found = [*(row.metric(metric) for row in result.of(planner)), means[planner]]
+            heights = [(g, one / scale) for g, one in enumerate(found) if one is not None]
+            bars[planner] = [Height(g, height, f"{height:.3g}") for g, height in heights]
+            if metric == "time" and planner in result.published:
+                paper = result.published[planner].speedup
+                bars[planner][-1] = bars[planner][-1]._replace(paper=paper)
+        grouped_bars(axes, bars)
+        axes.set_xticks(range(len(groups)), groups)
+        speedup_axis(axes, SCALES[metric])
+        if metric != "traffic":
+            axes.axhline(1, color="#555555", lw=0.6)
+    titled(each[0], plain(result.case), "the paper's average")
     return figure
 
 

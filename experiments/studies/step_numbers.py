@@ -134,16 +134,25 @@ def parse_metrics(text: str) -> tuple[str, ...]:
     return chosen
 
 
+ENERGY = (("mac", "4.6 pJ"), ("transfer", "640 pJ/B"), ("hbm", "30 pJ/B"))
+"""An example of each: a multiply-add, a byte received, a byte of HBM."""
+
+
 def check_metrics(metrics: tuple[str, ...], array: Array) -> None:
     """Raise UsageError where energy is asked for and a device's spec has none."""
     if "energy" in metrics:
-        for i, (device, _) in enumerate(array.group.kinds):
-            if device.energy is None:
-                raise UsageError(
-                    f"--metrics energy: device {device.name!r} of array {array.name!r} has no "
-                    f'[energy]; give it one, as --set devices.{i}.energy.mac="4.6 pJ" '
-                    f'--set devices.{i}.energy.transfer="640 pJ/B"'
-                )
+        kinds = [device for device, _ in array.group.kinds]
+        if lacking := [i for i, device in enumerate(kinds) if device.energy is None]:
+            names = " and ".join(repr(kinds[i].name) for i in lacking)
+            each = [
+                f'--set devices.{i}.energy.{key}="{value}"'
+                for i in lacking
+                for key, value in ENERGY
+            ]
+            raise UsageError(
+                f"--metrics energy: {names} of array {array.name!r} without [energy]; give it, "
+                f"as {' '.join(each)}"
+            )
 
 
 def metrics_of(text: str, array: Array) -> tuple[str, ...]:

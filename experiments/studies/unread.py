@@ -43,7 +43,10 @@ def warnings(array: Array, execution: Execution) -> list[str]:
 
 def _assumed(array: Array, execution: Execution) -> Iterator[str]:
     """What is taken for granted about large boards: TPU boards, of four chips, are known."""
-    if execution.model != "deployed" or array.topology.joins == "chips":
+    if execution.model != "deployed":
+        return
+    yield from _without_shares(array)
+    if array.topology.joins == "chips":
         return
     for device in dict.fromkeys(d for d, _ in array.group.kinds if d.chips > KNOWN_CHIPS):
         sides = " x ".join(map(str, near_square(device.chips)))
@@ -51,6 +54,21 @@ def _assumed(array: Array, execution: Execution) -> Iterator[str]:
             f"The {device.chips} chips of a {device.name} are taken to be joined as a {sides} "
             f'mesh; topology.joins = "chips" with [[topology.levels]] says how they are.'
         )
+
+
+def _without_shares(array: Array) -> Iterator[str]:
+    """Chips of which the stack does not say how near products come to the peak."""
+    said = {setting.key: setting for setting in array.settings}
+    for entry in [key.removesuffix(".device") for key in said if key.endswith(".device")]:
+        share = said.get(f"{entry}.roofline.matrix_efficiency")
+        units = any(key.startswith(f"{entry}.units.") for key in said)
+        by_stack = share and share.source.startswith(("stack ", COMMAND_LINE))
+        if array.stack and not units and not by_stack:
+            yield (
+                f"Stack {array.stack.name} does not say how near products come to the peak of "
+                f"{said[f'{entry}.device'].value}: its own share is taken, "
+                f"{share.value if share else '1'}."
+            )
 
 
 def changed(array: Array, execution: Execution) -> list[str]:
@@ -92,6 +110,8 @@ def _sentences(
         elif execution.model == "deployed" and {*map(_plain, of)} == {"chip.peak"}:
             key = f"chip.peak_by_format.{precision_of(array)}"
             does = f"products are in another format: change {key}"
+        elif execution.model == "deployed" and all(map(_of_a_format, of)):
+            does = f"products are in {precision_of(array)} (precision)"
         yield f"The {execution.model} model does not read {', '.join(of)}{what}; {does}."
 
 
@@ -100,6 +120,10 @@ def precision_of(array: Array) -> str:
     word = next((s.value for s in array.settings if s.key.endswith("arithmetic.compute")), "")
     wide = array.group.arithmetic.activation_bytes == 4
     return str(word) or ("fp32" if wide else "bf16")
+
+
+def _of_a_format(name: str) -> bool:
+    return _plain(name).startswith("chip.peak_by_format.")
 
 
 def _of_units(names: Sequence[str], array: Array) -> bool:
@@ -112,7 +136,7 @@ def _tiers(names: Sequence[str], array: Array) -> str:
     """The keys of tiers that count in place of those of ports and links; "" for others."""
     of_wires = all(_plain(name).startswith(("network.", "links.")) for name in names)
     levels = range(len(array.topology.levels) if of_wires else 0)
-    keys = dict.fromkeys(name.rpartition(".")[2] for name in names)
+    keys = dict.fromkeys(name.rpartition(".")[2].replace("per_chip", "bandwidth") for name in names)
     return " and ".join(f"topology.levels.{i}.{key}" for key in keys for i in levels)
 
 

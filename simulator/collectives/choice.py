@@ -94,7 +94,7 @@ def offer(
     every = [*flat_offers(members, collective, size_bytes), *by_nodes]
     fit = ", ".join(dict.fromkeys(one.algorithm.partition(" ")[0] for one in every))
     raise CollectiveError(
-        f"{found}; for this {collective} of {members.size} cores use auto, or {fit}"
+        f"{found}; for this {collective} of {members.size} members use auto, or {fit}"
     )
 
 

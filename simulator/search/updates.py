@@ -67,7 +67,7 @@ def candidates(network: Network, plan: Plan, array: Array, execution: Execution)
         return [replace(plan, updates=updates_of([Update(execution.update)] * len(plan.nodes)))]
     everywhere = updates_of([Update.SHARDED] * len(plan.nodes))
     chosen = priced(network, plan, array, execution, everywhere)
-    found = dict.fromkeys((chosen, (), everywhere)) if chosen else [()]
+    found = dict.fromkeys((chosen, (), everywhere))
     return [replace(plan, updates=updates) for updates in found]
 
 

@@ -82,14 +82,14 @@ class Deployed(ExchangesOnWires):
         )
 
     def _gathered(self, v: int) -> list[tuple[int, int]]:
-        """Edges whose tensor is gathered from positions, and is not kept for the gradient.
+        """Edges whose tensor is gathered from positions, and is not kept for backward.
 
         Korthikanti et al. 2022, section 4.2.2: each core keeps its part of the sequence, and
         gathers it for forward, for forward again, and for the gradient. So it is with keys and
         values of other positions (Transformer Engine, context_parallel.py). Tokens that
         experts have received are kept.
         """
-        if not self._work[v].gradient:
+        if not self._work[v].gradient and not self.graph[v].computed:
             return []
         found = []
         for e, u in enumerate(self.graph[v].producers):

@@ -136,7 +136,7 @@ class ExchangesOnWires(Rules):
         held = Layout(v, OPERAND_ERROR)
         sums = PartialSums((v,), held, size, self._wanted_by(item))
         requests = sums.complete(self.root.innermost())
-        return self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
+        return self._carried(requests, Kind.SUMS, Phase.BACKWARD, (v,))
 
     def _wanted_by(self, item: Item) -> list[Layout]:
         """How those who need the sums of a product want them."""

@@ -25,6 +25,9 @@ from simulator.lowering.units.order import compute_on_units, order_by_units
 from simulator.sharding.blocks import Alike
 from simulator.sharding.mesh import Mesh, parts
 
+HOST = "waiting for the host"
+"""In place of a layer, what a core does not compute: its host starts layers of experts."""
+
 
 def training_step(rules: Rules, *, memory: bool = True) -> Program:
     """The program of one training step by these rules.
@@ -185,7 +188,7 @@ class Writer:
     def _launched(
         self, program: WorkerProgram, item: Item, made: Sequence[Operation], after: Sequence[Key]
     ) -> Sequence[Operation]:
-        """The same, and with the last of a pass what its host still needs to start it all.
+        """The same, and behind the last of a pass what its host still needs to start it all.
 
         For each layer of experts it needs ``host_layer_s``, a third of it forward: it has to know
         how many tokens go where, so that it cannot have started what is behind. The core has
@@ -201,14 +204,13 @@ class Writer:
         host_s *= sum(node.dispatches for node in graph) * (1 if forward else 2) / 3
         late_ps = round(host_s * PICOSECONDS) - self._passed_ps(program, program.waits_for(after))
         late_ps -= sum(one.duration_ps for one in made)
+        if late_ps > 0:
+            bound_s = 0.0, 0.0, late_ps / PICOSECONDS
+            waits = Operation(Kind.COMPUTE, item.phase, HOST, duration_ps=late_ps, bound_s=bound_s)
+            made = [*made, waits]
         if forward:
             self._begins[program] = len(program.tasks) + len(made)
-        if late_ps <= 0:
-            return made
-        *others, last = made
-        flops_s, moved_s, overhead_s = last.bound_s
-        bound_s = flops_s, moved_s, overhead_s + late_ps / PICOSECONDS
-        return [*others, replace(last, duration_ps=last.duration_ps + late_ps, bound_s=bound_s)]
+        return made
 
     def _passed_ps(self, program: WorkerProgram, before: Sequence[int]) -> int:
         """From the begin of the pass that is written to the end of lines ``before``, when alone.

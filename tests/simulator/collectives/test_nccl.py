@@ -84,12 +84,18 @@ def test_who_is_not_nccl_has_tiers() -> None:
     assert busiest(wires(2, 8, None), "all-gather") == pytest.approx((7 / 8, 1 / 16))
 
 
-def test_one_member_a_node_or_one_node_is_a_ring_as_ever() -> None:
-    with_stack, without = wires(4, 4), wires(4, 4, None)
-    for members in ([[0, 4, 8, 12]], [[0, 1, 2, 3]]):
-        found = [offer(one, "all-gather", members, S) for one in (with_stack, without)]
-        assert found[0].algorithm == found[1].algorithm == "ring"
-        assert found[0].alone_ps == found[1].alone_ps
+@pytest.mark.parametrize(("members", "steps"), [([[0, 4, 8, 12]], 3), ([[0, 1, 2, 3]], 0)])
+def test_one_member_a_node_or_one_node_is_a_ring_as_ever(
+    members: list[list[int]], steps: int
+) -> None:
+    """But for its steps between nodes, of 14 us each; an offer says what its jobs take."""
+    found = [offer(one, "all-gather", members, S) for one in (wires(4, 4), wires(4, 4, None))]
+    assert found[0].algorithm == found[1].algorithm == "ring"
+    assert found[0].alone_ps == found[1].alone_ps + steps * 14_000_000
+    assert found[0].phases == found[1].phases
+    for one in found:
+        seconds, _ = run_alone(wires(4, 4), tuple(job.everywhere() for job in one.jobs()))
+        assert seconds * PICOSECONDS == pytest.approx(one.alone_ps, abs=1)
 
 
 def test_an_algorithm_that_is_named_is_taken() -> None:
