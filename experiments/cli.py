@@ -15,7 +15,7 @@ from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
 from experiments.hints import as_typed, with_near_option
-from experiments.notices import warnings_on_stderr
+from experiments.notices import tell, warnings_on_stderr
 from experiments.options import GROUPS, OWN
 from experiments.output import UsageError
 from experiments.results.formats import settle
@@ -123,6 +123,10 @@ def _listed(groups: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
     return "\n\n".join(parts)
 
 
+WITH_COST = ("simulate", "fit")
+"""Commands whose results have a cost."""
+
+
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The arguments, with those of a file of options where one is named; raises UsageError."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -150,6 +154,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         return top.parse_args(words)
     args = parsed(top, command, words, commands_with)
     settle(args)
+    if getattr(args, "price", None) is not None and words[0] not in WITH_COST:
+        shown = " and ".join(WITH_COST)
+        tell(f"--price has no effect here: {shown} show a cost, {words[0]} shows none.")
     return args
 
 

@@ -54,7 +54,7 @@ def _bars(figure: Figure) -> Picture:
     bars: dict[str, list[Height]] = {planner: [] for planner in figure.planners}
     for row in figure.rows:
         ours, group = row["ours"], groups.index(row[figure.axes[0]])
-        text = f"{ours:.3g}" if ours < 1000 else f"{ours:,.0f}"
+        text = f"{ours:,.0f}" if 1000 <= ours < 1e6 else f"{ours:.3g}".replace("e+", "e")
         bars[row["planner"]].append(Height(group, ours, text, row["published"]))
     grouped_bars(axes, bars)
     names = [str(group).replace(", ", "\n").replace("Gmean", "geometric\nmean") for group in groups]

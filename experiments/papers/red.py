@@ -51,7 +51,11 @@ def products() -> Figure:
         return inserted_products(named[name]) if what == ZEROS else useful_products(named[name])
 
     points = grid("network", named, (ZEROS, WITHOUT), value)
-    return Figure("Multiply-accumulates of a transposed convolution", "products", points)
+    return Figure(
+        "Multiply-accumulates of a transposed convolution",
+        "products [multiply-accumulates]",
+        points,
+    )
 
 
 def ratio() -> Figure:

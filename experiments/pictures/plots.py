@@ -70,10 +70,10 @@ def plot_speedups(result: Comparison) -> Figure:
                 paper = result.published[planner].speedup
                 bars[planner][-1] = bars[planner][-1]._replace(paper=paper)
         grouped_bars(axes, bars)
-        axes.set_xticks(range(len(groups)), groups)
-        speedup_axis(axes, SCALES[metric])
         if metric != "traffic":
             axes.axhline(1, color="#555555", lw=0.6)
+        axes.set_xticks(range(len(groups)), groups)
+        speedup_axis(axes, SCALES[metric])
     titled(each[0], plain(result.case), "the paper's average")
     return figure
 

@@ -406,3 +406,13 @@ def test_version_and_module(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_value_of_all_devices_is_refused_once(capsys: pytest.CaptureFixture[str]) -> None:
     said = refuse(capsys, "simulate", "lenet", "--planner", "owt", "--price", "abc")
     assert said == "accelarray: error: --price abc: 'abc': must be a number from 0 to 1e+06\n"
+
+
+@pytest.mark.parametrize(("command", "told"), [("simulate", False), ("timeline", True)])
+def test_a_price_without_a_cost_is_told(
+    command: str, told: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = ("--output", str(tmp_path / "out.json")) if told else ()
+    step = ("alexnet", "--planner", "accpar", "--array", "tpu-v3-8", "--price", "2")
+    assert main([command, *step, *out]) == 0
+    assert ("--price has no effect here" in capsys.readouterr().err) == told

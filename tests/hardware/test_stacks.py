@@ -158,3 +158,39 @@ def test_cards_reach_less_of_their_peak_in_fp32(
     for precision, share in (("fp16", fp16), ("fp32", fp32)):
         array = load_array(file, [f"precision={precision}", "stack=pytorch-2026"])
         assert array.group.kinds[0][0].roofline.matrix_efficiency == share
+
+
+@pytest.mark.parametrize(
+    ("stack", "array", "like"),
+    [
+        ("composer-2023", "h200-cluster", "h100-cluster"),
+        ("torchtitan-2024", "h100-cluster", "h200-cluster"),
+    ],
+)
+def test_a_chip_with_the_cores_of_another_has_its_efficiencies(
+    stack: str, array: str, like: str
+) -> None:
+    """H100 and H200 differ in their memory alone; a stack has one of them."""
+    first, second = (
+        load_array(one, [f"stack={stack}"]).group.kinds[0][0].roofline for one in (array, like)
+    )
+    assert first == second
+    slower = load_array(array, [f"stack={stack}", "devices.0.chip.peak=1 TFLOP/s"])
+    assert slower.group.kinds[0][0].roofline == first
+
+
+def test_a_chip_with_other_cores_has_its_own_efficiencies() -> None:
+    """A100-PCIe has the cores of the SXM card, but fewer watts to run them."""
+    own, with_stack = (
+        load_array("a100-cluster", ["devices.0.device=a100-pcie", f"stack={stack}"])
+        for stack in ("none", "composer-2023")
+    )
+    share = own.group.kinds[0][0].roofline.matrix_efficiency
+    assert with_stack.group.kinds[0][0].roofline.matrix_efficiency == share
+
+
+@pytest.mark.parametrize("chip", ["h100-sxm", "b200", "b300"])
+def test_a_step_that_is_one_graph_waits_for_no_host(chip: str) -> None:
+    array = load_array("h100-cluster", [f"devices.0.device={chip}", "stack=megatron-2026"])
+    roofline = array.group.kinds[0][0].roofline
+    assert (roofline.host_s, roofline.host_layer_s, roofline.group_s) == (0.0, 0.0, 0.0)

@@ -100,7 +100,7 @@ def test_a_named_algorithm_leaves_all_to_alls_as_they_are(
         times.append(json.loads(capsys.readouterr().out)["iteration_s"])
     assert times[0] < times[1]
     assert main([*args, "torus"]) == 2
-    assert "of 4 cores use auto, or ring, " in capsys.readouterr().err
+    assert "of 4 members use auto, or ring, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -162,3 +162,26 @@ def test_a_stack_with_nccl_says_why_tiers_are_not_chosen(
     assert "│ nccl-rings (chosen) " in table
     assert "it does not work tier by tier" in table
     assert "tier by tier" not in run(capsys, *args, "--algorithm", "hierarchical")
+
+
+def test_auto_with_nccls_steps_stands_beside_what_links_say(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With one GPU a node NCCL has no tiers to choose from, but takes its steps: 7 of 14 us."""
+    ask = ("all-gather", "--bytes", "1MB", "--array", "h100-cluster")
+    alone = ("--set", "nodes=8", "--set", "devices.0.count=1")
+    found = as_json(capsys, *ask, *alone)
+    times = {one["algorithm"]: one["time_s"] for one in found["algorithms"]}
+    (chosen,) = [one for one in found["algorithms"] if one["chosen"]]
+    assert found["algorithm"] == chosen["algorithm"] == "direct, NCCL's steps"
+    assert found["time_s"] == chosen["time_s"] == pytest.approx(times["direct"] + 7 * 14e-6 - 1e-5)
+    assert found["closed_form_s"] is None
+    named = as_json(capsys, *ask, *alone, "--algorithm", "direct")
+    assert (named["algorithm"], named["time_s"]) == ("direct", times["direct"])
+
+
+def test_what_only_a_name_asks_for_stands_among_all(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ("broadcast", "--bytes", "1MB", "--array", "tpu-v3-8", "--algorithm", "multicast")
+    found = as_json(capsys, *ask)
+    (chosen,) = [one for one in found["algorithms"] if one["chosen"]]
+    assert (chosen["algorithm"], chosen["time_s"]) == ("multicast", found["time_s"])

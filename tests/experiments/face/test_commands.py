@@ -81,6 +81,8 @@ def test_design(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         accelarray.UsageError, match="--power 2 V: must be a number above zero, in W"
     ):
         accelarray.design("lenet", power="2 V")
+    with pytest.warns(accelarray.AccelarrayWarning, match="--seed 3 has no effect: only --search"):
+        accelarray.design("lenet", space="small", budget=4, top=1, seed=3)
     same = [
         accelarray.design("lenet", space="small", budget=4, top=1, search="random", power=power)
         for power in (200, "200 W")

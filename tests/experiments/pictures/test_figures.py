@@ -268,3 +268,16 @@ def test_a_percent_is_no_high_bar() -> None:
     low, high = axes.get_ylim()
     assert low < 1 < 1.01 < high
     assert high == pytest.approx(2 * low)
+
+
+def test_each_metric_that_was_asked_for_is_a_panel() -> None:
+    """Bars are as high as the table says: ratios, and gigabytes."""
+    array = load_array("hypar-16")
+    result = compare(array, [LENET], ["data_parallel", "hypar"], 64, metrics=("energy", "traffic"))
+    energy, traffic = plot_speedups(result).axes
+    rows = {row.planner: row for row in result.rows}
+    for axes, metric, scale in ((energy, "energy", 1.0), (traffic, "traffic", 1e9)):
+        heights = {bar.get_height() for bars in axes.containers for bar in bars}
+        assert {(rows[p].metric(metric) or 0) / scale for p in ("hypar",)} <= heights
+    assert energy.get_ylabel() == "energy efficiency over data parallelism"
+    assert traffic.get_ylabel() == "traffic of a step [GB]"

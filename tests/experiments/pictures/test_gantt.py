@@ -182,6 +182,7 @@ def test_lanes_are_in_the_picture(tmp_path: Path) -> None:
         (["--output", "step.gz"], "must end in .png"),
         (["--output", "/nowhere/step.png"], "cannot be written"),
         (["--output", "step.png", "--devices", "300"], "boards are 0...255"),
+        (["--output", "step.png", "--devices", "5-2"], "a range goes up: write 2-5"),
         (["--output", "step.png", "--planner", "acpar"], "did you mean accpar?"),
         ([], "--output"),
     ],

@@ -107,7 +107,7 @@ def test_chosen_boards_have_lanes_of_their_own() -> None:
         ("link0.0", "expected names or numbers"),
         ("4", r"boards are 0\.\.\.3"),
         ("board1,board99", r"boards are 0\.\.\.3"),
-        ("3-1", r"boards are 0\.\.\.3"),
+        ("3-1", "a range goes up: write 1-3"),
     ],
 )
 def test_boards_that_are_not_there(devices: str, words: str) -> None:

@@ -220,3 +220,30 @@ def test_units_say_the_peak_in_place_of_the_chip(key: str) -> None:
     (said,) = changed(array, DEPLOYED)
     assert f"devices.0.{key}" in said
     assert said.endswith("what counts here is units.clock and units.matrix.")
+
+
+def test_a_stack_without_a_share_of_peak_for_a_chip_is_told() -> None:
+    """The chip's own is that of its best products; who sets one is not told."""
+    array = load_array("a100-cluster", ["stack=maxtext-2024"])
+    (said,) = warnings(array, DEPLOYED)
+    assert said == (
+        "Stack maxtext-2024 does not say how near products come to the peak of a100-80: its own "
+        "share is taken, 0.87."
+    )
+    for changes in (
+        ["stack=maxtext-2024", "devices.0.roofline.matrix_efficiency=0.5"],
+        ["stack=nemo-2024"],
+        [],
+    ):
+        assert not any(
+            "own share" in one for one in warnings(load_array("a100-cluster", changes), DEPLOYED)
+        )
+    assert not any("own share" in one for one in warnings(load_array("tpu-v3-8"), DEPLOYED))
+
+
+def test_links_of_a_chip_are_those_of_a_tier_and_a_format_is_that_of_products() -> None:
+    (said,) = changed(load_array("h100-cluster", ["devices.0.links.per_chip=36"]), DEPLOYED)
+    assert said.endswith("topology.levels.0.bandwidth and topology.levels.1.bandwidth.")
+    peak = "devices.0.chip.peak_by_format.fp16"
+    (said,) = changed(load_array("h100-cluster", [f"{peak}=1 TFLOP/s"]), DEPLOYED)
+    assert said.endswith(f"{peak}, which was changed; products are in bf16 (precision).")
