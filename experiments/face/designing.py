@@ -138,8 +138,6 @@ def design(
     """
     place, chosen, size = array_of(array, set), planner_of(planner), batch_of(batch)
     execution = execution_of("deployed", cast("ModelOptions", options), place)
-    if _whole(seed, "--seed", least=0) and search != "random":
-        tell(f"--seed {seed} has no effect: only --search random draws designs.")
     if size < 1:
         raise UsageError(f"--batch {size}: at least one sample")
     found = networks_of(networks, transforms_of(options), place)
@@ -160,7 +158,7 @@ def design(
                 aim,
                 search,
                 None if budget is None else _whole(budget, "--budget"),
-                _whole(seed, "--seed", least=0),
+                _seed(seed, search),
                 _whole(top, "--top"),
             )
             total = budget_of(asked) if search != "wham" else None
@@ -193,6 +191,13 @@ def _positive(given: float | str | None, option: str, unit: str) -> float | None
     if not isfinite(value) or value <= 0:
         raise UsageError(f"{option} {given}: must be a number above zero, in {unit}")
     return value
+
+
+def _seed(seed: int | str, search: str) -> int:
+    number = _whole(seed, "--seed", least=0)
+    if number and search != "random":
+        tell(f"--seed {number} has no effect: only --search random draws designs.")
+    return number
 
 
 def _whole(given: int | str, option: str, least: int = 1) -> int:

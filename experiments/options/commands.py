@@ -155,7 +155,7 @@ COMMANDS = (
     option("reproduce.plot_format png|svg|pdf", "format of the pictures", value="png"),
     option(
         "validate.table FILE",
-        "measured TPU steps to predict in place of the built-in table (.csv with its columns)",
+        "measured TPU steps or latencies of collectives (.csv, columns: docs/how-to/validate.md)",
         "the built-in table",
     ),
     shown(
