@@ -124,7 +124,11 @@ class StepResult(Result):
     @property
     def unread(self) -> list[str]:
         """Which values of the array's spec the execution model does not read, in sentences."""
-        return warnings(self.case.array, self.case.execution)
+        array, execution = self.case.array, self.case.execution
+        free = [d.name for d, _ in array.group.kinds if d.energy and not d.energy.hbm_j_per_byte]
+        said = f"Bytes of HBM take no energy here: energy.hbm of {' and '.join(free)} is not given."
+        asked = free and execution.model == "deployed" and "energy" in self.metrics
+        return [*warnings(array, execution), *([said] if asked else [])]
 
     def export(self, target: str) -> str:
         """The plan as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""

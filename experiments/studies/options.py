@@ -119,8 +119,8 @@ def check_axes(planners: Iterable[str | Planner], given: Iterable[str]) -> None:
     others = [planner for planner in every if not reads_axes(load_planner(planner))]
     if asked and len(others) == len(every):
         raise UsageError(
-            f"{_flag(asked[0])} belongs to named axes: name them with --parallel, as "
-            "--parallel dp=8, in place of --planner"
+            f"{_flag(asked[0])} is for named axes: say --parallel, as --parallel dp=8,tp=2, and "
+            "leave --planner out"
         )
     if others and "micro_batch" in asked:
         names = ", ".join(str(planner) for planner in others)

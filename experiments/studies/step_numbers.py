@@ -150,8 +150,8 @@ def check_metrics(metrics: tuple[str, ...], array: Array) -> None:
                 for key, value in ENERGY
             ]
             raise UsageError(
-                f"--metrics energy: {names} of array {array.name!r} without [energy]; give it, "
-                f"as {' '.join(each)}"
+                f"--metrics energy: {names} of array {array.name!r} "
+                f"{'have' if len(lacking) > 1 else 'has'} no [energy]; give it, as {' '.join(each)}"
             )
 
 

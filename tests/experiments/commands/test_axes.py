@@ -104,8 +104,8 @@ def test_degrees_of_parallelism_are_for_the_planner_that_reads_them(
 def test_some_planner_must_read_axes(capsys: pytest.CaptureFixture[str]) -> None:
     step = ["speedup", "--networks", "lenet", "--array", "tpu-v3-8", "--parallel", "tp=8"]
     said = mistake(capsys, *step, "--planners", "accpar")
-    assert "parallel belongs to named axes, which planner 'axes' plans: take that one" in said
-    with pytest.raises(UsageError, match="parallel belongs to named axes"):
+    assert "parallel is for named axes: say --parallel, as --parallel dp=8,tp=2" in said
+    with pytest.raises(UsageError, match="parallel is for named axes"):
         accelarray.simulate("lenet", "accpar", "tpu-v3-8", parallel="tp=8")
 
 

@@ -129,3 +129,21 @@ def test_energies_can_be_given_on_the_command_line(capsys: pytest.CaptureFixture
     ]
     args = ("simulate", "lenet", "--planner", "accpar", "--metrics", "energy")
     assert "energy" in out(capsys, *args, *changes)
+
+
+def test_energy_of_hbm_that_nobody_gave_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    args = [
+        "simulate",
+        "lenet",
+        "--planner",
+        "accpar",
+        "--array",
+        "tpu-v3-8",
+        "--metrics",
+        "energy",
+    ]
+    given = {"mac": "4.6 pJ", "transfer": "640 pJ/B", "hbm": "30 pJ/B"}
+    for keys, told in ((("mac", "transfer"), True), (("mac", "transfer", "hbm"), False)):
+        sets = [w for key in keys for w in ("--set", f"devices.0.energy.{key}={given[key]}")]
+        said = out(capsys, *args, *sets)
+        assert ("Bytes of HBM take no energy here: energy.hbm of tpu-v3" in said) == told

@@ -474,7 +474,7 @@ def test_what_all_cases_share_is_told_once(capsys: pytest.CaptureFixture[str]) -
 def test_micro_batches_that_no_planner_reads(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["sweep", "--networks", "lenet", "--planners", "owt", "--vary", "micro_batch=1,2"]
     assert main(asked) == 2
-    assert "belongs to named axes" in capsys.readouterr().err
+    assert "is for named axes" in capsys.readouterr().err
 
 
 def test_the_table_marks_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
