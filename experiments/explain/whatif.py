@@ -83,6 +83,8 @@ def why_nothing(key: str, before: Case, after: Array, bounds: Mapping[str, float
         return "it is what the spec says anyway"
     if topic == "energy":
         return "energies count joules, not time"
+    if key.rpartition(".")[2] == "price":
+        return "prices count dollars, not time"
     for ignored in ("roofline" if "roofline." in key else topic, topic):
         if ignored in ignores:
             return ignores[ignored]
