@@ -117,6 +117,8 @@ def of_optimizer(chosen: Entry) -> Settings:
 
 def _with_the_cores_of(spec: Settings, chips: Iterable[str]) -> str | None:
     """The first of these chips of the catalog that has the same cores and power as a device."""
+    if not {"chip.peak", "power.busy"} <= spec.keys():
+        return None
 
     def cores(settings: Settings) -> dict[str, Any]:
         keys = [key for key in settings if key.startswith("chip.") or key == "power.busy"]
@@ -181,14 +183,15 @@ class Chosen:
     def of(self, names: Sequence[str], format_: str, spec: Settings) -> Settings:
         """What it makes of the settings of a device whose products have that format.
 
-        Of its ``names`` the first is its own, the others are of what it extends. A chip that the
-        stack does not have, and that differs from one that it has in its memory alone (the
-        ``spec`` has the same cores and power), has that one's efficiencies.
+        Of its ``names`` the first is its own, the others are of what it extends. A chip of which
+        the stack has no share of products has the efficiencies of one that differs in its memory
+        alone (the ``spec`` has the same cores and power), but for those that are its own.
         """
         found: Settings = {}
-        has = {key.split(".")[1] for key in self.settings if key.startswith("chips.")}
+        shares = [key.split(".") for key in self.settings if key.startswith("chips.")]
+        has = {key[1] for key in shares if key[2] in ("products", *FORMATS)}
         if not has & {*names} and (alike := _with_the_cores_of(spec, has)):
-            names = (alike,)
+            names = (*names, alike)
         for table in ("efficiency", *(f"chips.{name}" for name in reversed(names))):
             for written, key_of_device in _KEYS.items():
                 self._take(found, f"{table}.{written}", key_of_device)

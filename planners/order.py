@@ -101,6 +101,14 @@ def shared_out(graph: Graph, updates: Updates) -> frozenset[int]:
     return frozenset(v for v in sharded(updates) if graph[v].tied is None)
 
 
+def lowest_first(item: Item, shared: frozenset[int]) -> bool:
+    """Whether the lowest split exchanges first: gradients that are summed in parts.
+
+    Each split above it then sums its sums.
+    """
+    return item.kind is Kind.SUMS and item.phase is Phase.GRADIENT and item.node in shared
+
+
 def gathered_order(shared: frozenset[int]) -> Iterator[Item]:
     """What comes before: the new weights of the last step's update, where it was shared out."""
     for v in sorted(shared):
@@ -150,6 +158,7 @@ def received(
     each side updates: all that it receives of their gradients, and what it does not
     receive of their new weights. So both together move what an all-reduce does: the lowest split
     sums first, and all of a side's devices together then have the whole of its sum, in parts.
+    Of unlike sides the larger part decides, both times: 2/3 of 8 and 4 devices, so 4/3 in all.
     """
     own = kept[item.node] if kept and item.phase in (Phase.GRADIENT, Phase.UPDATE) else None
     if item.kind is Kind.WEIGHTS:

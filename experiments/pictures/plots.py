@@ -64,12 +64,15 @@ def plot_speedups(result: Comparison) -> Figure:
         scale, means = (1e9 if metric == "traffic" else 1.0), result.means(metric)
         for planner in result.planners:
             found = [*(row.metric(metric) for row in result.of(planner)), means[planner]]
-            heights = [(g, one / scale) for g, one in enumerate(found) if one is not None]
+            heights = [(g, one / scale) for g, one in enumerate(found) if one]
             bars[planner] = [Height(g, height, f"{height:.3g}") for g, height in heights]
             if metric == "time" and planner in result.published:
                 paper = result.published[planner].speedup
                 bars[planner][-1] = bars[planner][-1]._replace(paper=paper)
         grouped_bars(axes, bars)
+        if not any(bars.values()):
+            axes.text(0.5, 0.5, f"no {metric}", ha="center", va="center", transform=axes.transAxes)
+            continue
         if metric != "traffic":
             axes.axhline(1, color="#555555", lw=0.6)
         axes.set_xticks(range(len(groups)), groups)

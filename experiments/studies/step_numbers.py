@@ -141,12 +141,15 @@ ENERGY = (("mac", "4.6 pJ"), ("transfer", "640 pJ/B"), ("hbm", "30 pJ/B"))
 def check_metrics(metrics: tuple[str, ...], array: Array) -> None:
     """Raise UsageError where energy is asked for and a device's spec has none."""
     if "energy" in metrics:
-        kinds = [device for device, _ in array.group.kinds]
-        if lacking := [i for i, device in enumerate(kinds) if device.energy is None]:
-            names = " and ".join(repr(kinds[i].name) for i in lacking)
+        lacking = [device.name for device, _ in array.group.kinds if device.energy is None]
+        if lacking:
+            names = " and ".join(map(repr, lacking))
+            keys = [setting.key for setting in array.settings]
+            entries = [key.split(".")[1] for key in keys if key.endswith(".device")]
             each = [
                 f'--set devices.{i}.energy.{key}="{value}"'
-                for i in lacking
+                for i in entries
+                if f"devices.{i}.energy.mac" not in keys
                 for key, value in ENERGY
             ]
             raise UsageError(
@@ -217,8 +220,10 @@ def axis_of(operation: Operation, nodes: Mapping[str, Node], axes: Axes) -> str:
     if operation.kind == Kind.BOUNDARY and operation.phase != Phase.UPDATE:
         return _of_boundary(operation, nodes, axes)
     if operation.kind == Kind.WEIGHTS or operation.phase in (Phase.GRADIENT, Phase.UPDATE):
-        node = nodes.get(operation.layer)
-        return "cp" if node is not None and node.operand else "dp"
+        return "dp"
+    node = nodes.get(operation.layer)
+    if operation.phase == Phase.BACKWARD and node is not None and node.operand:
+        return "cp"  # the gradients of keys and values
     return _within(axes)
 
 

@@ -45,7 +45,7 @@ def _assumed(array: Array, execution: Execution) -> Iterator[str]:
     """What is taken for granted about large boards: TPU boards, of four chips, are known."""
     if execution.model != "deployed":
         return
-    yield from _without_shares(array)
+    yield from dict.fromkeys(_without_shares(array))
     if array.topology.joins == "chips":
         return
     for device in dict.fromkeys(d for d, _ in array.group.kinds if d.chips > KNOWN_CHIPS):
@@ -66,7 +66,7 @@ def _without_shares(array: Array) -> Iterator[str]:
         if array.stack and not units and not by_stack:
             yield (
                 f"Stack {array.stack.name} does not say how near products come to the peak of "
-                f"{said[f'{entry}.device'].value}: its own share is taken, "
+                f"{said[f'{entry}.device'].value}: that of its spec is taken, "
                 f"{share.value if share else '1'}."
             )
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from hardware import Array, Group, bisection_of
 from planners.cost.shared_medium import check_medium
 from planners.errors import PlanError
-from planners.order import Item, Kind, flops, gathered_order, published_order, received, shared_out
+from planners.order import (
+    Item,
+    Kind,
+    flops,
+    gathered_order,
+    lowest_first,
+    published_order,
+    received,
+    shared_out,
+)
 from planners.partition import Communication, Sizes
 from planners.plan import Plan
 from planners.plan.split import Split
@@ -92,7 +101,7 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
             for clock in clocks:
                 clock.now += flops(item.phase, clock.size[item.node]) / clock.peak_flops_per_s
         else:
-            for exchange in reversed(exchanges) if item.node in shared else exchanges:
+            for exchange in reversed(exchanges) if lowest_first(item, shared) else exchanges:
                 exchange.meet(item, graph, plan.communication)
     return max(clock.now for clock in clocks)
 

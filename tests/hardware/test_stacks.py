@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,23 @@ def test_a_step_that_is_one_graph_waits_for_no_host(chip: str) -> None:
     array = load_array("h100-cluster", [f"devices.0.device={chip}", "stack=megatron-2026"])
     roofline = array.group.kinds[0][0].roofline
     assert (roofline.host_s, roofline.host_layer_s, roofline.group_s) == (0.0, 0.0, 0.0)
+
+
+def test_a_stack_that_adds_a_key_keeps_the_efficiencies_of_the_same_cores(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'kind = "stack"\nextends = "torchtitan-2024"\n[chips.h100-sxm]\ngroup = "1 us"\n'
+    )
+    theirs, with_key = (
+        load_array("h100-cluster", [f"stack={stack}"]).group.kinds[0][0].roofline
+        for stack in ("torchtitan-2024", own)
+    )
+    assert with_key == replace(theirs, group_s=1e-6)
+
+
+def test_cores_of_which_no_power_is_known_are_not_the_same(tmp_path: Path) -> None:
+    """MI300X and MI325X have the same peaks, and no watts in their specs."""
+    own = tmp_path / "own.toml"
+    own.write_text('kind = "stack"\n[chips.mi300x]\nproducts = 0.123\n')
+    array = load_array("mi325x-cluster", [f"stack={own}"])
+    assert array.group.kinds[0][0].roofline.matrix_efficiency != 0.123

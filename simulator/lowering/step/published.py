@@ -20,6 +20,7 @@ from planners.order import (
     Phase,
     flops,
     gathered_order,
+    lowest_first,
     published_order,
     received,
     shared_out,
@@ -129,16 +130,12 @@ class Published(Rules):
         return weights * self.array.group.arithmetic.element_bytes
 
     def exchanges(self, item: Item) -> Iterator[Exchange]:
-        """One at every split that moves something, the top one first.
-
-        Of gradients that are summed in parts the lowest: each split above it sums its sums.
-        """
+        """One at every split that moves something, the top one first (but ``lowest_first``)."""
         layer = self.graph[item.node].name
         if item.kind is Kind.BOUNDARY:
             layer += f" to {self.graph[item.consumer].name}"
-        lowest_first = item.kind is Kind.SUMS and item.node in self._shared
         table, element = self.plan.communication, self.array.group.arithmetic.element_bytes
-        for split in reversed(self._splits) if lowest_first else self._splits:
+        for split in reversed(self._splits) if lowest_first(item, self._shared) else self._splits:
             partitions, kept = split.part.partitions, split.kept
             first, second = received(item, self.graph, partitions, split.sizes, table, kept)
             if first or second:

@@ -181,7 +181,8 @@ class Writer:
                 compute_on_units(program, item, made[key], waits, makes, joined=joined)
                 continue
             for operation in self._launched(program, item, made[key], after):
-                program.compute(v, operation, after, makes)
+                holds = -1 if operation.layer == HOST else v  # no node's: it holds nothing more
+                program.compute(holds, operation, after, makes)
             if not made[key] and self.rules.overlap and not program.idle:
                 program.hand_on(after, makes)
 

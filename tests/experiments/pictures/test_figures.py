@@ -281,3 +281,10 @@ def test_each_metric_that_was_asked_for_is_a_panel() -> None:
         assert {(rows[p].metric(metric) or 0) / scale for p in ("hypar",)} <= heights
     assert energy.get_ylabel() == "energy efficiency over data parallelism"
     assert traffic.get_ylabel() == "traffic of a step [GB]"
+
+
+def test_traffic_that_is_none_is_said() -> None:
+    array = load_array("hypar-16", ["devices.0.count=1"])
+    result = compare(array, [LENET], ["data_parallel", "hypar"], 64, metrics=("traffic",))
+    (axes,) = plot_speedups(result).axes
+    assert [text.get_text() for text in axes.texts] == ["no traffic"]

@@ -6,11 +6,12 @@ from math import fsum
 import pytest
 
 from experiments.studies.case import Case, step_of
-from experiments.studies.step_numbers import AXES, axis_fields
+from experiments.studies.step_numbers import AXES, axis_fields, axis_of
 from hardware import load_array
 from planners import Axes, Staging
+from planners.order import Kind, Phase
 from simulator import DEPLOYED, shares
-from workloads import load_network
+from workloads import load_network, partition_graph
 
 MIXTRAL = "mixtral-8x7b:layers=2:seq=64:hidden=64:heads=8:kv_heads=8:ffn=64"
 
@@ -51,3 +52,20 @@ def test_none_without_axes() -> None:
     array = load_array("tpu-v3-8")
     case = Case(load_network("lenet"), "data_parallel", array, 64, execution=DEPLOYED)
     assert axis_fields(case, step_of(case)[1]) == {}
+
+
+@pytest.mark.parametrize("attention", ["fused", "unfused"])
+def test_gradients_of_keys_and_values_are_along_cp_beside_tp(attention: str) -> None:
+    """tp sums those of layers' inputs; both are gradients of activations."""
+    array = load_array("h100-cluster", ["devices.0.count=4", "nodes=2"])
+    net = load_network(f"gpt2:layers=2:seq=64:attention={attention}")
+    axes = Axes.parse("dp=2,cp=2,tp=2")
+    how = replace(DEPLOYED, staging=Staging(parallel=axes))
+    timeline = step_of(Case(net, "axes", array, 64, execution=how))[1]
+    nodes = {node.name: node for node in partition_graph(net)}
+    found = {
+        (nodes[one.layer].computed, axis_of(one, nodes, axes))
+        for one in timeline.operations
+        if (one.kind, one.phase) == (Kind.SUMS, Phase.BACKWARD) and one.layer in nodes
+    }
+    assert found == {(True, "cp"), (False, "tp")}

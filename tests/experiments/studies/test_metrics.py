@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,19 @@ def test_energy_of_hbm_that_nobody_gave_is_told(capsys: pytest.CaptureFixture[st
         sets = [w for key in keys for w in ("--set", f"devices.0.energy.{key}={given[key]}")]
         said = out(capsys, *args, *sets)
         assert ("Bytes of HBM take no energy here: energy.hbm of tpu-v3" in said) == told
+
+
+def test_devices_without_energy_are_named_by_their_entries(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Two alike entries are one kind; what the message says to set is enough."""
+    mine = tmp_path / "mine.toml"
+    kinds = ("a100-80", "a100-80", "h100-sxm")
+    entries = "".join(f'[[devices]]\ndevice = "{one}"\ncount = 2\n' for one in kinds)
+    mine.write_text(f'kind = "array"\nexecution = "published"\n{entries}')
+    args = ["simulate", "lenet", "--planner", "accpar", "--metrics", "energy", "--array", str(mine)]
+    assert main(args) == 2
+    said = capsys.readouterr().err
+    assert "devices.2.energy.hbm" in said
+    sets = shlex.split(said[said.index("--set") :])
+    out(capsys, *args, *sets)

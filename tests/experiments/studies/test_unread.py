@@ -227,8 +227,8 @@ def test_a_stack_without_a_share_of_peak_for_a_chip_is_told() -> None:
     array = load_array("a100-cluster", ["stack=maxtext-2024"])
     (said,) = warnings(array, DEPLOYED)
     assert said == (
-        "Stack maxtext-2024 does not say how near products come to the peak of a100-80: its own "
-        "share is taken, 0.87."
+        "Stack maxtext-2024 does not say how near products come to the peak of a100-80: that of "
+        "its spec is taken, 0.87."
     )
     for changes in (
         ["stack=maxtext-2024", "devices.0.roofline.matrix_efficiency=0.5"],
@@ -236,9 +236,12 @@ def test_a_stack_without_a_share_of_peak_for_a_chip_is_told() -> None:
         [],
     ):
         assert not any(
-            "own share" in one for one in warnings(load_array("a100-cluster", changes), DEPLOYED)
+            "of its spec is taken" in one
+            for one in warnings(load_array("a100-cluster", changes), DEPLOYED)
         )
-    assert not any("own share" in one for one in warnings(load_array("tpu-v3-8"), DEPLOYED))
+    assert not any(
+        "of its spec is taken" in one for one in warnings(load_array("tpu-v3-8"), DEPLOYED)
+    )
 
 
 def test_links_of_a_chip_are_those_of_a_tier_and_a_format_is_that_of_products() -> None:

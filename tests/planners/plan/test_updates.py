@@ -293,3 +293,35 @@ def test_in_words() -> None:
     assert update_order_words("layers") == "updates in the layers' order"
     assert bucket_words(0.0) == "each gradient by itself"
     assert bucket_words(25e6) == "gradients in buckets of 25 MB"
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "counts", "planner"),
+    [
+        ("alexnet", "accpar-homogeneous", (6,), "accpar"),
+        ("lenet", "accpar-mixed", (3, 2), "accpar"),
+        ("alexnet", "accpar-mixed", (3, 2), "data_parallel"),
+    ],
+)
+def test_of_unlike_halves_the_engine_takes_what_is_predicted(
+    name: str, array: str, counts: tuple[int, ...], planner: str
+) -> None:
+    """Other sums and boundaries go as they do where nothing is shared out."""
+    few = load_array(array, [f"devices.{i}.count={n}" for i, n in enumerate(counts)])
+    net = load_network(name)
+    plan = load_planner(planner)(net, few, 512)
+    shared = replace(plan, updates=(SHARDED,) * len(plan.nodes))
+    for one in (plan, shared):
+        wanted = predict(net, one, few)
+        assert simulate(net, one, few).iteration_s == pytest.approx(wanted, rel=1e-7)
+
+
+def test_of_unlike_halves_the_larger_part_decides() -> None:
+    """Of 3 boards 2 update 2/3: at the top split 2/3 of the weights there, and 2/3 back."""
+    array, net = load_array("accpar-homogeneous", ["devices.0.count=3"]), load_network("alexnet")
+    plan = load_planner("data_parallel")(net, array, 510)
+    shared = replace(plan, updates=(SHARDED,) * len(plan.nodes))
+    weights = sum(layer.weights for layer in net.layers) * array.group.arithmetic.element_bytes
+    link = array.group.kinds[0][0].network_bytes_per_s
+    longer = predict(net, shared, array) - predict(net, plan, array)
+    assert longer == pytest.approx((4 / 3 - 1) * weights / link)

@@ -321,3 +321,20 @@ def test_new_weights_take_no_time_of_a_host() -> None:
         )
 
     assert computing_ps("sharded") == computing_ps("replicated")
+
+
+@pytest.mark.parametrize("pp", [1, 2])
+def test_what_a_host_needs_holds_no_memory(pp: int) -> None:
+    """The same bytes at the fullest moment, however long cores wait for their hosts."""
+    network = transformer(
+        Transformer("h", 2, HIDDEN, 4, 256, SEQ, 512, True, experts=EXPERTS, topk=TOPK)
+    )
+    peaks = []
+    for host in ("0 s", "30 ms"):
+        array = load_array("dgx-h100", ["precision=bf16", f"devices.0.roofline.host_layer={host}"])
+        axes = Axes(dp=8 // pp, pp=pp, ep=8 // pp)
+        how = replace(DEPLOYED, staging=Staging(parallel=axes, micro_batch=1))
+        case = Case(network, "axes", array, 16, execution=how)
+        timeline = simulate(network, plan_of(case), array, how)
+        peaks.append([one.peak_bytes for one in timeline.memory])
+    assert peaks[0] == peaks[1]
