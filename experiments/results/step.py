@@ -148,6 +148,8 @@ class StepResult(Result):
             said += in_words(found) + other_sends(self.case.execution, self.timeline)
         said += self._of_stages
         told = numbers.conventions(inference=self.case.execution.inference)
+        if any(device.units for device, _ in self.case.array.group.kinds):
+            told.append(AT_ONCE)
         said += numbers.whole_share(self.case) + result["assumed"]
         said += result["goodput"]["notes"] if "goodput" in result else []
         return [*shown, *told, *filter(None, said), *self.unread]
@@ -357,6 +359,11 @@ def _among(result: dict[str, Any]) -> str:
     found = ["the bubble"] if result.get("pipeline", {}).get("bubble") else []
     found += ["idle cores"] if result["idle_cores"] else []
     return f", {' and '.join(found)} among it" if found else ""
+
+
+AT_ONCE = (
+    "Units of a core work at once: while several operations run, the time counts for one of them."
+)
 
 
 def _operations(result: dict[str, Any]) -> Table:

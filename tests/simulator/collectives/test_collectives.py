@@ -182,7 +182,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         ("direct does not do broadcast", "broadcast", range(4), "direct"),
         ("binomial does not do all-reduce", "all-reduce", range(4), "binomial"),
         ("with several each", "all-reduce", range(4), "hierarchical"),
-        ("all-reduce of 6 cores use auto, or ring, ", "all-reduce", range(6), "halving-doubling"),
+        ("all-reduce of 6 members use auto, or ring, ", "all-reduce", range(6), "halving-doubling"),
         ("all-to-all of 4 cores use auto, or direct$", "all-to-all", range(4), "ring"),
     ):
         with pytest.raises(CollectiveError, match=message):
