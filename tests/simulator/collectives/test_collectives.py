@@ -183,7 +183,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         ("binomial does not do all-reduce", "all-reduce", range(4), "binomial"),
         ("with several each", "all-reduce", range(4), "hierarchical"),
         ("all-reduce of 6 members use auto, or ring, ", "all-reduce", range(6), "halving-doubling"),
-        ("all-to-all of 4 cores use auto, or direct$", "all-to-all", range(4), "ring"),
+        ("all-to-all of 4 members use auto, or direct$", "all-to-all", range(4), "ring"),
     ):
         with pytest.raises(CollectiveError, match=message):
             jobs(w, collective, np.array(groups), S, algorithm)
