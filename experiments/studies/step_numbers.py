@@ -145,7 +145,7 @@ def check_metrics(metrics: tuple[str, ...], array: Array) -> None:
         if lacking:
             names = " and ".join(map(repr, lacking))
             keys = [setting.key for setting in array.settings]
-            entries = [key.split(".")[1] for key in keys if key.endswith(".device")]
+            entries = [key.split(".")[1] for key in keys if key.endswith(".device")] or ["0"]
             each = [
                 f'--set devices.{i}.energy.{key}="{value}"'
                 for i in entries
