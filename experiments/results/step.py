@@ -348,7 +348,7 @@ def _rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "idle", f"{result['idle_cores']:,} of {result['cores']:,} cores"
         yield from memory_rows(result["memory"])
     if (energy_j := result.get("energy_j")) is not None:
-        yield "energy", f"{energy_j:.6g} J"
+        yield "energy, by operation", f"{energy_j:.6g} J"
     if (traffic := result.get("traffic_bytes")) is not None:
         yield "traffic", f"{traffic / 1e9:.6g} GB"
     yield from run_rows(result)
