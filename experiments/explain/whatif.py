@@ -63,9 +63,17 @@ _KEYS_OF = {
     "element": "arithmetic.element",
     "fused": "arithmetic.fused",
     "energy": "energy",
+    "price": "price",
 }
 """Topic to keys, and tables of which all other keys are about it."""
 _TOPICS = {key: topic for topic, keys in _KEYS_OF.items() for key in keys.split()}
+
+
+NO_TIME = {
+    "energy": "energies count joules, not time",
+    "price": "prices count dollars, not time",
+}
+"""Topics that change no step."""
 
 
 def why_nothing(key: str, before: Case, after: Array, bounds: Mapping[str, float]) -> str:
@@ -81,10 +89,8 @@ def why_nothing(key: str, before: Case, after: Array, bounds: Mapping[str, float
             compute = precision_of(arrays[1])
             return f"products are in another format: change chip.peak_by_format.{compute}"
         return "it is what the spec says anyway"
-    if topic == "energy":
-        return "energies count joules, not time"
-    if key.rpartition(".")[2] == "price":
-        return "prices count dollars, not time"
+    if topic in NO_TIME:
+        return NO_TIME[topic]
     for ignored in ("roofline" if "roofline." in key else topic, topic):
         if ignored in ignores:
             return ignores[ignored]

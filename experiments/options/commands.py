@@ -12,7 +12,7 @@ COMMANDS = (
     ),
     option(
         "fit.best N|all",
-        "combinations that the engine simulates, the first pass's best; a quarter more if unsure",
+        "combinations that the engine simulates; a quarter more where others may be faster",
         "20",
         kind="text",
     ),

@@ -33,6 +33,7 @@ from experiments.pictures.palette import SERIES
 from experiments.studies.comparison import Level
 from experiments.studies.options import Axis
 from experiments.studies.speedups import BASELINE, Comparison
+from experiments.studies.step_numbers import WORDS
 from experiments.studies.sweep import Crossover, Grid
 from experiments.studies.training.run import Trained
 from planners.plan.updates import ZERO_STAGE
@@ -43,13 +44,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
-
-
-SCALES = {
-    "time": "speedup over data parallelism",
-    "energy": "energy efficiency over data parallelism",
-    "traffic": "traffic of a step [GB]",
-}
 
 
 def plot_speedups(result: Comparison) -> Figure:
@@ -76,7 +70,7 @@ def plot_speedups(result: Comparison) -> Figure:
         if metric != "traffic":
             axes.axhline(1, color="#555555", lw=0.6)
         axes.set_xticks(range(len(groups)), groups)
-        speedup_axis(axes, SCALES[metric])
+        speedup_axis(axes, WORDS[metric] + " [GB]" * (metric == "traffic"))
     titled(each[0], plain(result.case), "the paper's average")
     return figure
 

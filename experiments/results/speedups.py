@@ -26,7 +26,7 @@ from experiments.studies.speedups import (
     over_memory,
     slower,
 )
-from experiments.studies.step_numbers import check_metrics
+from experiments.studies.step_numbers import WORDS, check_metrics
 from experiments.terms import aliased
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class ScalingResult(Result):
         of = networks[0] if len(networks) == 1 else f"geometric mean of {len(networks)} networks"
         case = replace(first, array=f"{self.array}, {of}", batch=self.batch).case
         heads = ("levels", "accelerators", *first.planners)
-        table = table_of(f"{WORDS[metric]}, {case}", heads, ())
+        table = table_of(f"{_words(metric)}, {case}", heads, ())
         for level in self.levels:
             result = level.result
             means = [
@@ -281,16 +281,14 @@ def _other_means(result: Comparison) -> dict[str, dict[str, float | None]]:
     return {f"geomean_{one}": result.means(one) for one in result.metrics if one != "time"}
 
 
-WORDS = {
-    "time": "Speedup over data parallelism",
-    "energy": "Energy efficiency over data parallelism",
-    "traffic": "Traffic of a step in GB",
-}
+def _words(metric: str) -> str:
+    """As a table's title begins."""
+    return WORDS[metric].capitalize() + " in GB" * (metric == "traffic")
 
 
 def _other(result: Comparison, metric: str) -> Table:
     """Energy (joules, and how many times less) or traffic (GB), network by network."""
-    what, unit = WORDS[metric], "GB" if metric == "traffic" else "J"
+    what, unit = _words(metric), "GB" if metric == "traffic" else "J"
     absolute = [p for p in result.planners if metric == "traffic" or p == BASELINE]
     heads = [f"{p} [{unit}]" if p in absolute else p for p in result.planners]
     table = table_of(f"{what}, {result.case}", ("network", *heads), ("network",))
@@ -357,7 +355,7 @@ def _table(result: Comparison, planners: list[str], alone: list[str]) -> Table:
     """Speedups of ``planners``, and of those ``alone`` on the fastest devices."""
     heads = [*map(_head, planners)]
     heads += [f"{p}: {what}" for p in alone for what in ("slow share", "fast alone")]
-    title = f"{WORDS['time']}, {result.case}"
+    title = f"{_words('time')}, {result.case}"
     table = table_of(title, ("network", *heads), ("network",))
     for network in result.networks:
         rows = {row.planner: row for row in result.rows if row.network == network}

@@ -123,12 +123,14 @@ class StepResult(Result):
 
     @property
     def unread(self) -> list[str]:
-        """Which values of the array's spec the execution model does not read, in sentences."""
+        """Which values of the array's spec the model does not read, or lacks, in sentences."""
         array, execution = self.case.array, self.case.execution
+        said = warnings(array, execution)
         free = [d.name for d, _ in array.group.kinds if d.energy and not d.energy.hbm_j_per_byte]
-        said = f"Bytes of HBM take no energy here: energy.hbm of {' and '.join(free)} is not given."
-        asked = free and execution.model == "deployed" and "energy" in self.metrics
-        return [*warnings(array, execution), *([said] if asked else [])]
+        if free and execution.model == "deployed" and "energy" in self.metrics:
+            of = " and ".join(free)
+            said.append(f"Bytes of HBM take no energy here: energy.hbm of {of} is not given.")
+        return said
 
     def export(self, target: str) -> str:
         """The plan as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""

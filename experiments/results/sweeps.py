@@ -94,7 +94,9 @@ class SweepResult(Result):
         """Curves over one varied key, a heat map of two; raises UsageError for more."""
         check_drawable(self.grid)
         if more := [column for column in MEASURES.values() if column in self.table]:
-            tell(f"The picture shows speedups and times. {' and '.join(more)} are in the table.")
+            tell(
+                f"The picture shows speedups and times, not {' and '.join(more)} as the table does."
+            )
         return plot_sweep(self.grid, self.table, self.crossovers)
 
 

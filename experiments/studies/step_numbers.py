@@ -124,6 +124,12 @@ def conventions(*, inference: bool) -> list[str]:
 MEASURES = {"energy": "energy_j", "traffic": "traffic_bytes"}
 """What each metric beside time adds to results."""
 METRICS = ("time", *MEASURES)
+WORDS = {
+    "time": "speedup over data parallelism",
+    "energy": "energy efficiency over data parallelism",
+    "traffic": "traffic of a step",
+}
+"""What planners are compared by, as people read it; traffic in gigabytes."""
 
 
 def parse_metrics(text: str) -> tuple[str, ...]:

@@ -285,9 +285,9 @@ def flops(operator: Operator, shard: Shard, unit: int = 0, heads: int = 0) -> fl
 def in_tiles(operator: Operator, tile: int) -> float:
     """How many times as many scores causal attention computes in whole tiles as it needs.
 
-    Of n keys a query sees (n + 1) / 2 on average. Its tile's last query sees ``tile`` / 2 more,
-    and all queries of the tile compute with as many: 1.19 times as much of 2,048 keys in tiles
-    of 384.
+    Of n keys a query sees (n + 1) / 2 on average. All queries of a tile compute with the keys that
+    its last one sees, ``tile`` / 2 more on average: of 2,048 keys in tiles of 384 1.19 times as
+    many scores.
     """
     if not (tile and operator.keys):
         return 1.0

@@ -180,41 +180,38 @@ class Writer:
                 joined = bool(self.rules.graph[v].operand)
                 compute_on_units(program, item, made[key], waits, makes, joined=joined)
                 continue
-            for operation in self._launched(program, item, made[key], after):
-                holds = -1 if operation.layer == HOST else v  # no node's: it holds nothing more
-                program.compute(holds, operation, after, makes)
+            for operation in made[key]:
+                program.compute(v, operation, after, makes)
+            if made[key]:
+                self._wait_for_host(program, item, after, makes)
             if not made[key] and self.rules.overlap and not program.idle:
                 program.hand_on(after, makes)
 
-    def _launched(
-        self, program: WorkerProgram, item: Item, made: Sequence[Operation], after: Sequence[Key]
-    ) -> Sequence[Operation]:
-        """The same, and behind the last of a pass what its host still needs to start it all.
+    def _wait_for_host(
+        self, program: WorkerProgram, item: Item, after: Sequence[Key], makes: Sequence[Key]
+    ) -> None:
+        """Behind the last of a pass: append what its host still needs to start it all.
 
         For each layer of experts it needs ``host_layer_s``, a third of it forward: it has to know
         how many tokens go where, so that it cannot have started what is behind. The core has
         computed and waited meanwhile.
         """
         host_s, graph = program.device.roofline.host_layer_s, self.rules.graph
-        if not host_s or not made:
-            return made
         forward = item.phase is Phase.FORWARD
-        last_of_pass = forward or item.phase in (Phase.BACKWARD, Phase.GRADIENT)
-        if not last_of_pass or item.node != (len(graph) - 1 if forward else 0):
-            return made
+        of_pass = forward or item.phase in (Phase.BACKWARD, Phase.GRADIENT)
+        if not host_s or not of_pass or item.node != (len(graph) - 1 if forward else 0):
+            return
         host_s *= sum(node.dispatches for node in graph) * (1 if forward else 2) / 3
-        late_ps = round(host_s * PICOSECONDS) - self._passed_ps(program, program.waits_for(after))
-        late_ps -= sum(one.duration_ps for one in made)
+        late_ps = round(host_s * PICOSECONDS) - self._passed_ps(program)
         if late_ps > 0:
             bound_s = 0.0, 0.0, late_ps / PICOSECONDS
-            waits = Operation(Kind.COMPUTE, item.phase, HOST, duration_ps=late_ps, bound_s=bound_s)
-            made = [*made, waits]
+            wait = Operation(Kind.COMPUTE, item.phase, HOST, duration_ps=late_ps, bound_s=bound_s)
+            program.wait(wait, after, makes)
         if forward:
-            self._begins[program] = len(program.tasks) + len(made)
-        return made
+            self._begins[program] = len(program.tasks)
 
-    def _passed_ps(self, program: WorkerProgram, before: Sequence[int]) -> int:
-        """From the begin of the pass that is written to the end of lines ``before``, when alone.
+    def _passed_ps(self, program: WorkerProgram) -> int:
+        """From the begin of the pass that is written to the end of its last product, when alone.
 
         An exchange takes time only where something waits for it: the host goes on meanwhile.
         What another stage sends, and new weights, have come before the pass begins.
@@ -230,7 +227,7 @@ class Writer:
             else:
                 took_s = alone_s(self.rules.wires, operation)
                 ends[line] = ready_ps + round(took_s * PICOSECONDS)
-        return max(core_ps, *(ends.get(line, 0) for line in before), 0)
+        return core_ps
 
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""

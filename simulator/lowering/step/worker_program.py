@@ -79,6 +79,10 @@ class WorkerProgram:
             held, once = held.released, 0.0
         self._add(Task(operation, self._needs(after), held=held, once=once), makes)
 
+    def wait(self, operation: Operation, after: Sequence[Key], makes: Sequence[Key]) -> None:
+        """Append what keeps the core from going on, and holds nothing."""
+        self._add(Task(operation, self._needs(after)), makes)
+
     def exchange(
         self,
         operation: Operation,

@@ -136,8 +136,7 @@ class ExchangeTimes:
                 starts = range(-first, self._array.group.size - first - rows.size + 1, rows.size)
                 rows = np.concatenate([rows + start for start in starts])
             groups = members_of(self._wires, Lattice.of(rows) or Rows(rows))
-            by = self._execution.algorithm
-            found = offer(self._wires, what, groups, size, by)
+            found = offer(self._wires, what, groups, size, self._execution.algorithm)
             self._known[key] = found.alone_ps / PICOSECONDS
         return self._known[key]
 

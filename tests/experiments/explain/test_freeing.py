@@ -153,7 +153,7 @@ def test_where_a_step_does_not_fit_what_frees_least_of_what_then_fits_is_priced_
 
 
 def test_what_needs_more_is_not_said_to_free() -> None:
-    """Replicas of a model that is small hold less than twice as many parts of each sample."""
+    """Each change frees something, or says why it does not."""
     mine = case(**AXES)
     for one in found(mine).values():
         if one.frees_bytes is None:

@@ -532,3 +532,15 @@ def test_values_that_are_lists_are_parted_outside_their_brackets(
 def test_nothing_that_varies_is_no_sweep() -> None:
     with pytest.raises(UsageError, match="vary is empty: name what varies"):
         accelarray.sweep({})
+
+
+def test_a_picture_says_which_metrics_it_does_not_show(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    args = ["sweep", "--vary", "batch=64,128", "--networks", "lenet", "--array", "hypar-16"]
+    args += ["--planners", "hypar", "--jobs", "1", "--plot", str(tmp_path / "x.png")]
+    for metrics, told in (("time", ""), ("energy,traffic", "not energy_j and traffic_bytes")):
+        assert main([*args, "--metrics", metrics]) == 0
+        said = capsys.readouterr().err
+        assert ("The picture shows speedups and times" in said) == bool(told)
+        assert told in said
