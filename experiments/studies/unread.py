@@ -20,8 +20,11 @@ from workloads import load_network
 PROBE, BATCH, MOST_BOARDS = "lenet", 64, 4
 """What is simulated: convolutions, poolings and products; on at most so many boards of a kind."""
 MODELS = (PUBLISHED, DEPLOYED)
-
-
+_SHARES = {
+    "matrix_efficiency": "products come to the peak",
+    "memory_efficiency": "traffic comes to the bandwidth",
+}
+"""What a stack says of a chip's roofline."""
 KNOWN_CHIPS = 4
 """Up to so many chips a board's mesh is a measured machine's."""
 
@@ -57,17 +60,21 @@ def _assumed(array: Array, execution: Execution) -> Iterator[str]:
 
 
 def _without_shares(array: Array) -> Iterator[str]:
-    """Chips of which the stack does not say how near products come to the peak."""
+    """Chips of which the stack does not say how near they come to their peak or bandwidth."""
     said = {setting.key: setting for setting in array.settings}
     for entry in [key.removesuffix(".device") for key in said if key.endswith(".device")]:
-        share = said.get(f"{entry}.roofline.matrix_efficiency")
         units = any(key.startswith(f"{entry}.units.") for key in said)
-        by_stack = share and share.source.startswith(("stack ", COMMAND_LINE))
-        if array.stack and not units and not by_stack:
+        found = []
+        for name, words in _SHARES.items():
+            share = said.get(f"{entry}.roofline.{name}")
+            if share is None or not share.source.startswith(("stack ", COMMAND_LINE)):
+                found.append((words, share.value if share else "1"))
+        if array.stack and found and not units:
+            words, values = (" and ".join(map(str, of)) for of in zip(*found, strict=True))
+            many = "those of its spec are" if len(found) > 1 else "that of its spec is"
             yield (
-                f"Stack {array.stack.name} does not say how near products come to the peak of "
-                f"{said[f'{entry}.device'].value}: that of its spec is taken, "
-                f"{share.value if share else '1'}."
+                f"Stack {array.stack.name} does not say how near {words} of "
+                f"{said[f'{entry}.device'].value}: {many} taken, {values}."
             )
 
 

@@ -244,6 +244,15 @@ def test_a_stack_without_a_share_of_peak_for_a_chip_is_told() -> None:
     )
 
 
+def test_a_stack_that_says_nothing_of_a_chip_is_told_with_both_shares() -> None:
+    """Convolutional networks wait for memory more than for products."""
+    (said,) = warnings(load_array("dgx-h100", ["stack=ngc-2020"]), DEPLOYED)
+    assert said == (
+        "Stack ngc-2020 does not say how near products come to the peak and traffic comes to the "
+        "bandwidth of h100-sxm: those of its spec are taken, 0.8 and 0.8."
+    )
+
+
 def test_links_of_a_chip_are_those_of_a_tier_and_a_format_is_that_of_products() -> None:
     (said,) = changed(load_array("h100-cluster", ["devices.0.links.per_chip=36"]), DEPLOYED)
     assert said.endswith("topology.levels.0.bandwidth and topology.levels.1.bandwidth.")
