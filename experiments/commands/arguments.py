@@ -373,7 +373,10 @@ def _kept(words: list[str], typed: Sequence[str]) -> list[str]:
 
 
 def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
-    """Of KEY=VALUE flags, leave out the file's where the command line has the same key."""
+    """Of flags that may come several times, leave out the file's where one is typed.
+
+    Of KEY=VALUE flags those of the same key.
+    """
     if "network" in vars(args) and args.network is None and file.network is not None:
         args.network = file.network
     counts: dict[str, int] = {}
@@ -385,7 +388,9 @@ def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
     for dest, count in counts.items():
         texts = getattr(args, dest)
         keys = {_key(text) for text in texts[count:]}
-        kept = [text for text in texts[:count] if _key(text) not in keys]
+        kept = [
+            text for text in texts[:count] if not keys or ("=" in text and _key(text) not in keys)
+        ]
         setattr(args, dest, kept + texts[count:])
 
 

@@ -183,6 +183,7 @@ def _deliver(
 
 
 COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
+WHEN = ("finished", "version")
 LEAST_results = ("finished", "objective", "execution", "batch")
 """Columns that a narrow terminal goes without, the first ones first, those with one value before.
 
@@ -212,7 +213,11 @@ def run_results(args: argparse.Namespace) -> None:
     if args.action == "list":
         asked = parse_metrics(args.metrics)
         measures = [MEASURES.get(metric, "iteration_s") for metric in asked]
-        columns = [*COLUMNS, *varied_keys(rows), *measures, "finished"]
+        studies = [key for row in rows if "study" in row for key, v in row.items() if _plain(v)]
+        if studies and not any(row.get(one) for one in measures for row in rows):
+            measures = []
+        columns = list(dict.fromkeys([*COLUMNS, *varied_keys(rows), *studies, *measures]))
+        columns = [one for one in columns if one not in ("key", *WHEN)] + [WHEN[0]]
         if args.format == "parquet":
             raise UsageError("list has no parquet; results export --output FILE.parquet has")
         listed = [{column: row.get(column) for column in columns} for row in rows]
@@ -226,12 +231,20 @@ def run_results(args: argparse.Namespace) -> None:
     show(args, Answer(records(table), lambda: formats.rows_of(table), list, table))
 
 
+def _plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def _parts(
     args: argparse.Namespace, columns: list[str], rows: list[dict[str, Any]]
 ) -> list[Table | str]:
     title = f"{args.store}: {len(rows)} results"
-    shown = [{column: str(row.get(column, "")) for column in columns} for row in rows]
-    alike = [key for key in (*LEAST_results, *COLUMNS) if len({row[key] for row in shown}) == 1]
+    shown = [{column: _shown(row.get(column)) for column in columns} for row in rows]
+    alike = [key for key in (*LEAST_results, *columns) if len({row[key] for row in shown}) == 1]
     least = list(dict.fromkeys([LEAST_results[0], *alike, *LEAST_results]))
     return fitted(title, shown, least if args.format == "table" else ()) if rows else [title]
 

@@ -212,7 +212,7 @@ def _kept(
 
         def known(one: Training) -> dict[str, Any]:
             made, identity = partial(row, one), ("train, compared", *one.identity)
-            found = kept.once(identity, made) if kept and one.is_ours else made()
+            found = kept.once(identity, made, **one.inputs) if kept and one.is_ours else made()
             hears(one.method)
             return found
 

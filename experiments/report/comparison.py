@@ -257,7 +257,7 @@ def _is_drawable(value: Any) -> bool:
 
 def varied_keys(rows: Sequence[Result]) -> list[str]:
     """Keys of specs that sweeps have varied: those whose values differ among the results."""
-    known = {*INPUTS, *NAMES, *WHEN, "key", "row", "sum"}  # the last two of a study (Store.once)
+    known = {*INPUTS, *NAMES, *WHEN, "key"}
     keys = dict.fromkeys(key for row in rows for key in row if key not in known)
     return [key for key in keys if len({str(row.get(key, "")) for row in rows}) > 1]
 

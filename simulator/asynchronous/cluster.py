@@ -75,8 +75,8 @@ class Cluster:
 
     @cached_property
     def nodes(self) -> list[int]:
-        """The board that each worker is on, numbered from 0; of boards, the tier's group."""
-        units = [self.wires.board, *self.wires.units[2:]]
+        """The board that each worker is on, numbered from 0; of boards or chips, the node's."""
+        units = [self.wires.board, *self.wires.units[1:]]
         of = next((u for u in units if len({int(u[r[0]]) for r in self.ranks}) < self.count), None)
         if of is None:
             return list(range(self.count))

@@ -31,7 +31,7 @@ class Run:
     """One training run: the machine, the workers' progress, waits, staleness and gaps.
 
     It ends when all workers together have done ``iterations`` each on average,
-    or, with ``everybody``, when each has. Methods start processes with ``work``;
+    or, with ``everybody``, when each that lives has. Methods start processes with ``work``;
     these compute (``step``), exchange (``alone``, ``together``), and say what happens to
     models (``note``: kept only with ``keeps_history``). ``progress`` is called for
     every hundredth of the iterations.
@@ -63,7 +63,8 @@ class Run:
         self.waits: list[Counter[str]] = [Counter() for _ in range(self.n)]
         self.staleness, self.gaps = Counter[int](), Counter[int]()
         self.history: list[Event] = []
-        self.dead: list[int] = []
+        self.dead: dict[int, int] = {}
+        """When each dead worker died (ps)."""
         self._keeps_history = keeps_history
         self._left = self.n if everybody else self.n * iterations
         self._everybody = everybody
@@ -113,12 +114,14 @@ class Run:
     def _life(self, worker: int, generator: Process) -> Process:
         try:
             if worker in self.slowdowns.joins_s:
-                with Blocked(self._blocked, worker, self.now, "its own start"):
-                    yield self.env.timeout(whole_ps(self.slowdowns.joins_s[worker]))
+                start = self.env.timeout(whole_ps(self.slowdowns.joins_s[worker]))
+                yield from self.wait(worker, start, "its own start")
             yield from generator
         except simpy.Interrupt:
-            self.dead.append(worker)
+            self.dead[worker] = self.now
             self._blocked.pop(worker, None)
+            if self._everybody and self.done[worker] < self.iterations:
+                self._one_less()
 
     def _die(self, worker: int, process: simpy.Process) -> Process:
         yield self.env.timeout(whole_ps(self.slowdowns.dies_s[worker]))
@@ -236,7 +239,11 @@ class Run:
                 self.everybody_ps = self.now
         self.enter(worker, before + iterations)
         if not self._everybody or self.done[worker] == self.iterations:
-            self._left -= 1
+            self._one_less()
+
+    def _one_less(self) -> None:
+        """The run is over when nothing is left."""
+        self._left -= 1
         if not self._left and not self._over.triggered:
             self._over.succeed()
 
@@ -267,4 +274,6 @@ class Run:
             under_way = blocked.meeting is not None and not blocked.meeting.missing
             cause = "exchange" if under_way else blocked.cause
             self.waits[worker][cause] += max(at_ps - blocked.since_ps, 0)
-        return timeline, hang_of(at_ps, self._blocked, self.dead, all_stopped=stopped)
+        for worker, died_ps in self.dead.items():
+            self.waits[worker]["its own end"] += max(at_ps - died_ps, 0)
+        return timeline, hang_of(at_ps, self._blocked, [*self.dead], all_stopped=stopped)

@@ -88,7 +88,11 @@ def parse_slowdowns(
             links.append((":".join(words[:-1]), _times(text, words[-1])))
         elif kind in ("die", "join") and len(words) == 2:
             when = _number(text, words[1], 0, inf, "a time is 0 s or later")
-            (dies if kind == "die" else joins)[_who(text, words[0], workers)] = when
+            who = _who(text, words[0], workers)
+            if kind == "die":
+                dies[who] = min(when, dies.get(who, inf))
+            elif when:
+                joins[who] = max(when, joins.get(who, 0.0))
         elif text != "none":
             factors.append(_factors(text, kind, words, workers, iterations, (seed, number)))
     return Slowdowns(tuple(factors), tuple(links), dies, joins)

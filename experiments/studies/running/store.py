@@ -160,11 +160,12 @@ class Store:
         return found
 
     def once(
-        self, identity: Sequence[object], make: Callable[[], dict[str, Any]]
+        self, identity: Sequence[object], make: Callable[[], dict[str, Any]], **inputs: Any
     ) -> dict[str, Any]:
         """A row of a study, which ``identity`` and the model's version decide: kept, or made now.
 
-        Rows of all studies are unlike: a checksum says that one is as it was put here.
+        ``inputs`` are names for people. Rows of all studies are unlike: a checksum says that one
+        is as it was put here.
         """
         key = digest([MODEL_VERSION, *identity])
 
@@ -174,7 +175,8 @@ class Store:
 
         if (found := self.get([key], check).get(key)) is None:
             found = {"row": make()}
-            self.put(key, {"study": str(identity[0])}, found | {"sum": _sum(key, found)})
+            about = {"study": str(identity[0]), **inputs}
+            self.put(key, about, found | {"sum": _sum(key, found)})
         return dict(found["row"])
 
     def rows(self) -> list[dict[str, Any]]:
@@ -184,7 +186,7 @@ class Store:
                 "SELECT key, inputs, outputs, finished, version FROM results ORDER BY rowid"
             )
             return [
-                {"key": key, **_table(inputs), **_table(outputs)}
+                {"key": key, **_table(inputs), **_flat(_table(outputs))}
                 | {"finished": finished, "version": made_by}
                 for key, inputs, outputs, finished, made_by in rows
             ]
@@ -227,6 +229,12 @@ def _table(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{shown(found)}: must be a table")
     return found
+
+
+def _flat(outputs: dict[str, Any]) -> dict[str, Any]:
+    """What is in a row of a study (``Store.once``), or an output as it is."""
+    row = outputs.get("row")
+    return row if "sum" in outputs and isinstance(row, dict) else outputs
 
 
 INTACT = "Results stored before are intact."

@@ -79,6 +79,22 @@ class Training:
         texts = [read_text(name, TrainingError, "a trace", MOST_TRACE_BYTES) for name in files]
         return "train", step.key, self.method, rest, texts
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What a store lists of it."""
+        return {
+            "network": self.network.name,
+            "array": self.array.name,
+            "batch": self.batch,
+            "execution": str(self.execution),
+            "method": self.method,
+            "workers": self.workers,
+            "iterations": self.iterations,
+            "slowdown": ", ".join(self.slowdowns) or "none",
+            "graph": self.graph,
+            "seed": self.seed,
+        }
+
     def run(self, progress: Callable[[], object] | None = None) -> Trained:
         """Simulate it, then learn through what happened; raises TrainingError."""
         method = self._checked()
@@ -200,11 +216,12 @@ class Trained:
     @property
     def computing_s(self) -> float:
         """Seconds that all workers together computed, up to the end."""
-        _, operation, _, start, end, _ = self.timeline.columns
-        steps = set(self.run.cluster.steps)
+        core, operation, _, start, end, _ = self.timeline.columns
+        steps, workers = set(self.run.cluster.steps), self.timeline.all_resources.workers
         mine = {i for i, one in enumerate(self.timeline.operations) if one in steps}
-        rows = zip(operation, start, end, strict=True)
-        return sum(e - s for o, s, e in rows if o in mine) / PICOSECONDS
+        died = {c: at_ps for w, at_ps in self.run.dead.items() for c in workers[w].cores}
+        rows = zip(core, operation, start, end, strict=True)
+        return sum(min(e, died.get(c, e)) - s for c, o, s, e in rows if o in mine) / PICOSECONDS
 
     @property
     def notes(self) -> list[str]:
@@ -248,6 +265,7 @@ class Trained:
             "slowdown": list(asked.slowdowns) or ["none"],
             "graph": run.graph.name if asked.way.graph else None,
             "step_s": cluster.steps[0].duration_ps / PICOSECONDS,
+            "steps_s": [step.duration_ps / PICOSECONDS for step in cluster.steps],
             "gradient_bytes": cluster.gradient_bytes,
             "model_bytes": cluster.model_bytes,
             "iterations_per_s": self.iterations_per_s,

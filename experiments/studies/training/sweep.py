@@ -61,7 +61,8 @@ def swept(
             if axis.key == "array":
                 chosen = value.text
             elif axis.key == "slowdown":
-                fields["slowdowns"] = () if value.text == "none" else (value.text,)
+                more = () if value.text == "none" else (value.text,)
+                fields["slowdowns"] = *asked.slowdowns, *more
             elif axis.key in KEYS:
                 fields[axis.key] = _read(axis.key, value)
             else:
@@ -75,7 +76,9 @@ def swept(
             for axis, value in zip(axes, point, strict=True)
         }
         row = partial(_row, one, asked)
-        yield varied | (store.once(one.identity, row) if store and one.is_ours else row())
+        yield varied | (
+            store.once(one.identity, row, **one.inputs) if store and one.is_ours else row()
+        )
         progress(", ".join(value.label for value in point))
 
 

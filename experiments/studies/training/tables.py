@@ -51,7 +51,9 @@ def _one(data: Mapping[str, Any]) -> Table:
         "workers": f"{len(each)}, each a {data['worker_is']}, {data['batch']} samples",
         "slowdown": ", ".join(data["slowdown"]),
         **({"graph": data["graph"]} if data["graph"] is not None else {}),
-        "one worker's step": duration(data["step_s"]),
+        "one worker's step": " to ".join(
+            dict.fromkeys(duration(of(data["steps_s"])) for of in (min, max))
+        ),
         "gradients": format_quantity(data["gradient_bytes"], "B"),
     }
     times = {"time": duration(data["time_s"])}

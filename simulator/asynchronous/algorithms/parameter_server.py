@@ -11,7 +11,9 @@ and sends the weights back to its worker. Others wait in its queue meanwhile.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import simpy
@@ -19,7 +21,7 @@ import simpy
 from simulator.asynchronous.algorithm import Algorithm, within
 from simulator.asynchronous.run import Process, Run
 from simulator.asynchronous.waiting import when
-from simulator.engine.resources import Done
+from simulator.engine.resources import Done, Meeting
 
 
 @dataclass(frozen=True)
@@ -86,33 +88,38 @@ class AsyncParameterServer(ParameterServer):
         shards = [_QueueServer(run, s, self.shards) for s in range(self.shards)]
         for shard in shards:
             run.machine.process(shard.serve(), run.n + shard.number)
-        most = self.most_ahead
+        most, clocks = self.most_ahead, [0] * run.n
+
+        def last() -> list[int]:
+            return [v for v in range(run.n) if clocks[v] == min(clocks)]
 
         def iterate(w: int, iteration: int) -> Process:
             step = run.step(w, iteration)
             yield step
-            pulled = [shard.push(w, iteration, step) for shard in shards]
-            for event in pulled:
+            answers = [shard.push(w, iteration, step, pulls=most is None) for shard in shards]
+            for event in answers:
                 yield from run.wait(w, event, "the server")
-            before = run.slowest
-            run.finish(w)
             if most is not None:
-                if run.slowest > before:
-                    for other in range(run.n):
-                        run.ring(other)
+                clocks[w] += 1
+                for other in range(run.n):
+                    run.ring(other)
                 yield from run.until(
-                    w,
-                    lambda: iteration + 1 - run.slowest <= most,
-                    "the last worker",
-                    lambda: [v for v in range(run.n) if run.at[v] == run.slowest],
+                    w, lambda: clocks[w] - min(clocks) <= most, "the last worker", last
                 )
+                for event in [shard.pull(w, iteration) for shard in shards]:
+                    yield from run.wait(w, event, "the server")
+            run.finish(w)
 
         run.each(iterate)
 
 
 @dataclass(frozen=True)
 class StaleSynchronous(AsyncParameterServer):
-    """Stale-synchronous: asynchronous, but nobody more than ``bound`` ahead of the last worker."""
+    """Stale-synchronous: asynchronous, but nobody more than ``bound`` ahead of the last worker.
+
+    Who is too far ahead waits until the last one's gradient is applied, and then pulls weights
+    that have it.
+    """
 
     bound: int = 3
     source: ClassVar[str] = (
@@ -152,6 +159,8 @@ class _RoundServer(_Server):
         self.updated = 0
         """The last round whose update is done: a next one may have begun."""
         self.came: list[int] = []
+        self.last: Done | None = None
+        """The last update."""
         self.tag: dict[int, int] = {}
         """The round whose weights each worker has."""
         self.pulled: dict[int, simpy.Event] = {}
@@ -173,14 +182,17 @@ class _RoundServer(_Server):
     def _arrived(self, w: int, iteration: int, sent: Done) -> None:
         if self.tag.get(w, 0) < self.round:  # too late: dropped, and the newest weights go back
             self.run.note("drop", w, self.number)
-            self._send(w, iteration, [sent])
+            if self.last is None or self.updated == self.round:
+                self._send(w, iteration, [sent])
+            else:
+                when(self.last, partial(self._send, w, iteration, [self.last]))
             return
         self.came.append(w)
         if len(self.came) == self.enough:
             came, self.came = self.came, []
             self.round += 1
             server = self.run.n + self.number
-            update = self.run.machine.compute(server, self._update, self.round, [sent])
+            self.last = update = self.run.machine.compute(server, self._update, self.round, [sent])
             round_ = self.round
             when(update, lambda: self._updated(came, round_, iteration, update))
 
@@ -206,17 +218,26 @@ class _QueueServer(_Server):
         super().__init__(run, number, shards, 1)
         self.version = 0
         self.has: dict[int, int] = {}
-        self.queue: deque[tuple[int, int, Done, simpy.Event]] = deque()
+        self.queue: deque[tuple[int, int, Done, bool, simpy.Event]] = deque()
         self.idle: simpy.Event | None = None
 
-    def push(self, w: int, iteration: int, step: Done) -> simpy.Event:
-        """Stand in the queue; the event fires when the new weights are there."""
-        pulled = self.run.env.event()
-        self.queue.append((w, iteration, step, pulled))
+    def push(self, w: int, iteration: int, step: Done, *, pulls: bool) -> simpy.Event:
+        """Stand in the queue; the event fires when the gradient is applied.
+
+        Where a worker ``pulls`` at once, when the new weights are there.
+        """
+        answer = self.run.env.event()
+        self.queue.append((w, iteration, step, pulls, answer))
         if self.idle is not None:
             idle, self.idle = self.idle, None
             idle.succeed()
-        return pulled
+        return answer
+
+    def pull(self, w: int, iteration: int, after: Sequence[Done] = ()) -> Meeting:
+        """Send a worker the weights as they are."""
+        self.has[w] = self.version
+        self.run.note("pull", w, self.number)
+        return self.run.alone(w, self._pull[w], iteration, after)
 
     def serve(self) -> Process:
         """One gradient after the other; weights go back while the next one comes."""
@@ -225,7 +246,7 @@ class _QueueServer(_Server):
             if not self.queue:
                 self.idle = run.env.event()
                 yield self.idle
-            w, iteration, step, pulled = self.queue.popleft()
+            w, iteration, step, pulls, answer = self.queue.popleft()
             push = run.alone(w, self._push[w], iteration, [step])
             yield push
             update = run.machine.compute(server, self._update, self.version, [push])
@@ -234,7 +255,7 @@ class _QueueServer(_Server):
                 run.staleness[self.version - self.has.get(w, 0)] += 1
             self.version += 1
             run.note("update at server", (w,), self.number)
-            self.has[w] = self.version
-            run.note("pull", w, self.number)
-            back = run.alone(w, self._pull[w], iteration, [update])
-            when(back, pulled.succeed)
+            if pulls:
+                when(self.pull(w, iteration, [update]), answer.succeed)
+            else:
+                answer.succeed()

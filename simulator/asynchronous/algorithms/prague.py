@@ -13,6 +13,7 @@ from functools import partial
 from typing import ClassVar
 
 from simulator.asynchronous.algorithm import Algorithm, seeded, within
+from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.run import Process, Run
 from simulator.engine.operations import Operation
 from simulator.engine.resources import Done
@@ -28,7 +29,8 @@ class Prague(Algorithm):
     waiting in its buffer; then all who have none are divided at once; or a fixed
     schedule. With ``nodes`` one worker of each node averages across nodes, then
     all inside them. With ``filter`` nobody more than so many iterations behind
-    whoever asks is chosen (-1: all are).
+    whoever asks is chosen (-1: all are). Groups average in rings, unless the execution
+    model names another algorithm.
     """
 
     group: int = 3
@@ -45,8 +47,18 @@ class Prague(Algorithm):
         within("group", self.group, 2)
         within("group", self.group, 2, max(workers, 2), f"there are {workers} workers")
         within("filter", self.filter, -1)
+        if self.nodes and (self.groups, self.group) != (Prague.groups, Prague.group):
+            raise TrainingError(
+                "option nodes=yes: nodes are the groups; leave group and groups out"
+            )
+        if self.groups == "static" and self.filter >= 0:
+            raise TrainingError(f"option filter={self.filter}: a static schedule chooses nobody")
 
     def start(self, run: Run) -> None:  # noqa: D102
+        if self.nodes and not 1 < len(set(run.cluster.nodes)) < run.n:
+            raise TrainingError(
+                f"option nodes=yes: the {run.n} workers are not on several nodes of several workers"
+            )
         generator = Generator(run, self)
 
         def iterate(w: int, iteration: int) -> Process:
@@ -101,8 +113,9 @@ class Generator:
             self._buffers[w].popleft()
             return
         if members not in self._operations:
+            named = run.cluster.setting.execution.algorithm
             self._operations[members] = run.cluster.all_reduce(
-                members, run.cluster.model_bytes, "models", "ring"
+                members, run.cluster.model_bytes, "models", "ring" if named == "auto" else named
             )
         operation = self._operations[members]
         key, over = ("group", group.number), partial(self._over, members)

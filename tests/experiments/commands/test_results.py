@@ -46,7 +46,8 @@ def test_a_list_of_all(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "energy_j" not in text
     text = out(capsys, "list", "--store", str(store), "--metrics", "traffic,energy")
     assert text.index("traffic_bytes") < text.index("energy_j")
-    assert "1000000000.0 │ None" in " ".join(text.split())
+    assert "1e+09" in text
+    assert "None" not in text
     assert "iteration_s" not in text
 
 

@@ -224,3 +224,38 @@ def test_a_varied_loss_is_the_target_beside_what_is_reached(
     assert "┃ target ┃" in capsys.readouterr().out
     assert main([*BASE, "--learn", "logistic", "--vary", "seed=1,2"]) == 0
     assert "to target" not in capsys.readouterr().out
+
+
+def test_a_typed_slowdown_takes_the_files_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As every other flag; "none" is a value, too."""
+    path = tmp_path / "study.toml"
+    path.write_text('slowdown = ["worker:0:2"]\n', encoding="utf-8")
+    config = ["--config", str(path)]
+    assert result(capsys, *config)["slowdown"] == ["worker:0:2"]
+    typed = result(capsys, *config, "--slowdown", "worker:1:5", "--slowdown", "worker:2:3")
+    assert typed["slowdown"] == ["worker:1:5", "worker:2:3"]
+    assert result(capsys, *config, "--slowdown", "none")["slowdown"] == ["none"]
+
+
+def test_varied_slowdowns_multiply_those_that_are_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    vary = ["--vary", "slowdown=none,worker:0:2"]
+    assert main([*BASE, *vary, "--slowdown", "worker:1:10", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    alone, both = ({row["slowdown"]: row["time_s"] for row in rows}[key] for key in SLOW)
+    assert alone == both == result(capsys, "--slowdown", "worker:1:10")["time_s"]
+
+
+SLOW = ("none", "worker:0:2")
+
+
+def test_a_dead_worker_computes_until_it_dies(capsys: pytest.CaptureFixture[str]) -> None:
+    """A step that takes a thousand times as long, broken off after a nanosecond."""
+    slow = ["--slowdown", "worker:0:1000", "--slowdown", "die:0:1e-9"]
+    found = result(capsys, "--method", "async-ps", *slow)
+    steps_s = sum(found["done"][1:]) * found["step_s"]
+    assert found["computing_s"] < steps_s + 8 * found["step_s"]
+    assert found["steps_s"] == [found["step_s"]] * 8

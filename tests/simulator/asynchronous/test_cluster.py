@@ -41,6 +41,9 @@ def test_the_first_of_more_boards_are_workers() -> None:
 
 def test_nodes_are_boards_of_several_workers_or_tiers() -> None:
     assert on("tpu-v3-pod", 1024).nodes == [i // 4 for i in range(1024)]
+    assert on("h100-cluster", 32).nodes == [i // 8 for i in range(32)]
+    assert on("dgx-h100", 8).nodes == [0] * 8
+    assert on("accpar-mixed-switch", 16).nodes == [*range(16)]
 
 
 def test_too_many_workers() -> None:

@@ -1,6 +1,7 @@
 """Prague: nobody in two groups at once, sums of models are kept, everybody is served."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,16 +42,15 @@ def prague(
     st.sampled_from(GROUPS),
     delays(),
     st.integers(-1, 4),
-    st.booleans(),
 )
-def test_groups(n: int, group: int, groups: str, slow: Slowdowns, most: int, nodes: bool) -> None:
-    group = min(group, n)
-    more = {"filter": str(most), "nodes": "yes" if nodes else "no"}
+def test_groups(n: int, group: int, groups: str, slow: Slowdowns, most: int) -> None:
+    group, most = min(group, n), -1 if groups == "static" else most
+    more = {"filter": str(most)}
     ours = prague(n, group, groups, slow, more=more)
     assert ours.hang is None
     spans: dict[int, list[tuple[int, int]]] = {}
     for start, end, members in averages(ours):
-        assert nodes or len(members) <= group + 1  # one left over joins a group
+        assert len(members) <= group + 1  # one left over joins a group
         for w in members:
             spans.setdefault(w, []).append((start, end))
     for mine in spans.values():
@@ -176,3 +176,36 @@ def test_a_group_of_more_than_there_are_is_refused() -> None:
         prague(4, 5, "random")
     with pytest.raises(TrainingError, match=r"groups=pairs: one of random, buffer"):
         prague(4, 2, "pairs")
+
+
+@pytest.mark.parametrize(("boards", "chips"), [(6, 1), (1, 6)])
+def test_nodes_are_several_and_have_several_workers(boards: int, chips: int) -> None:
+    cluster = Cluster(Setting(lenet(), array(boards, chips=chips), 6, 4, DEPLOYED))
+    with pytest.raises(TrainingError, match="6 workers are not on several nodes of several"):
+        load_algorithm("prague", {"nodes": "yes"}).start(Run(cluster, 4))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"nodes": "yes", "group": "4"},
+        {"nodes": "yes", "groups": "random"},
+        {"groups": "static", "filter": "1"},
+    ],
+)
+def test_options_that_nothing_would_read_are_refused(options: dict[str, str]) -> None:
+    with pytest.raises(TrainingError, match="option "):
+        load_algorithm("prague", options).check(8)
+
+
+def test_groups_average_by_the_algorithm_that_is_named() -> None:
+    """Where a message takes long, a ring of six takes ten of them, "direct" two."""
+    took = []
+    for named in ("auto", "ring", "direct"):
+        execution = replace(DEPLOYED, algorithm=named)
+        where = array(6, latency=1e-3)
+        run = Run(Cluster(Setting(lenet(), where, 6, 4, execution)), 4)
+        load_algorithm("prague", {"group": "6"}).start(run)
+        took.append(run.run()[0].makespan_ps)
+    assert took[0] == took[1]
+    assert took[1] - took[2] == pytest.approx(4 * 8e9, rel=0.01)

@@ -77,3 +77,7 @@ def test_a_store_has_every_run(
         assert said[-1] == said[0]
     with Store(store, read_only=True) as kept:
         assert len(kept) == 3
+    assert main(["results", "list", "--store", store, "--format", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert len({(row["method"], row["seed"]) for row in listed}) == 3
+    assert {row["slowdown"] for row in listed} == {"lognormal:0.5"}
