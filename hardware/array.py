@@ -308,7 +308,9 @@ class Array:
     def model(self) -> Model:
         """The execution model that it is for: with wires the deployed one, else the papers'.
 
-        One medium that all share (a bus) is HyPar's, and no wires.
+        One medium that all share (a bus) is HyPar's, and no wires. A tree that is written down
+        is wires, whatever its factor.
         """
-        papers = self.topology == PUBLISHED or self.topology.shared
+        written = any(setting.key.startswith("topology.") for setting in self.settings)
+        papers = self.topology.shared or (self.topology == PUBLISHED and not written)
         return self.execution or ("published" if papers else "deployed")

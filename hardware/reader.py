@@ -37,7 +37,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from hardware.quantity import parse_quantity
+from hardware.quantity import parse_quantity, split_quantity
 
 LARGEST_FILE = 1 << 20
 """Bytes of a file, where its reader does not say otherwise."""
@@ -117,10 +117,17 @@ def _bounded(must: str, least: float, most: float, *, above: bool = False) -> Wr
     return WrapValidator(read)
 
 
-def quantity(unit: str, most: float | None = None, or_else: str = "") -> BeforeValidator:
-    """Reads "8 GB/s" as a number of ``unit``; more than ``most`` is wrong, ``or_else``."""
+def quantity(
+    unit: str, most: float | None = None, or_else: str = "", *, zero: bool = False
+) -> BeforeValidator:
+    """Reads "8 GB/s" as a number of ``unit``; more than ``most`` is wrong, ``or_else``.
+
+    None at all ("0 B") is right where ``zero`` says so.
+    """
 
     def read(written: object) -> float:
+        if zero and isinstance(written, str) and split_quantity(written) == (unit, 0.0):
+            return 0.0
         value = parse_quantity(written, unit)
         if most is not None and value > most:
             raise ValueError(or_else)

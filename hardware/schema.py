@@ -32,6 +32,7 @@ from hardware.reader import (
     number,
     one_of,
     optional,
+    quantity,
     table_of,
     validated,
     whole,
@@ -105,7 +106,7 @@ class LinkTable(Table):
     bandwidth: ByteRate
     latency: Duration = 0.0
     efficiency: Share = 1.0
-    half_size: Bytes = 0.0
+    half_size: Annotated[float, quantity("B", zero=True)] = 0.0
 
     def reached(self, share: float = 1.0) -> tuple[float, float]:
         """Bandwidth and latency that messages see.
@@ -188,7 +189,7 @@ class LevelTable(LinkTable):
     oversubscription: Annotated[float, number(1, 1000)] = 1.0
     shape: Shape = ()
     dimensions: Annotated[int, whole(1, 3)] = 2
-    reduces: Share = 0.0
+    reduces: Annotated[float, number(0, 1)] = 0.0
     cables: list[CableText] = Field(default=[], min_length=1, max_length=MOST_CABLES)
     copy_bytes_per_s: ByteRate = Field(default=0.0, alias="copy")
     protocols: list[ProtocolText] = Field(default=[], max_length=MOST_PROTOCOLS)

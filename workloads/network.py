@@ -37,7 +37,8 @@ class Network:
     A network of several inputs (tokens and a mask, source and target) calls
     all of them ``"input"``: each layer says by its own shapes what it reads,
     and ``input`` is the main one's shape. On wires the attention of a ``fused`` one is fused where
-    neither software nor user says otherwise. ``sizes`` are the description it was made of, if any.
+    neither software nor user says otherwise. ``sizes`` are the description it was made of, if any;
+    ``padding`` is how many multiply-accumulates of a sample only fill up what experts take.
     Raises NetworkError when a name repeats, an input is unknown or comes later, a kind is unknown,
     or an arity or shape is wrong.
     """
@@ -49,6 +50,7 @@ class Network:
     notes: tuple[str, ...] = ()
     fused: bool = False
     sizes: Hashable = field(default=None, compare=False)
+    padding: int = 0
 
     def __post_init__(self) -> None:
         seen: dict[str, Layer | None] = {INPUT: None}
@@ -87,6 +89,11 @@ class Network:
     def macs(self) -> int:
         """Multiply-accumulates of one sample's forward pass."""
         return sum(layer.macs for layer in self.layers)
+
+    @property
+    def model_macs(self) -> int:
+        """The same without padding: what model FLOPs count."""
+        return self.macs - self.padding
 
 
 def blocks(network: Network) -> tuple[tuple[str, ...], ...]:

@@ -86,6 +86,11 @@ def _software(case: Case) -> Iterator[str]:
     }
     if flags := " ".join(flag for flag, is_done in done.items() if is_done):
         yield f"simulated with what {flags} turn on: add them, or simulate another --stack"
+    if axes.ep > 1 and stack and stack.dispatcher == "once":
+        yield (
+            "simulated with tokens that go once to each rank: write --moe-token-dispatcher-type "
+            "flex with DeepEP or HybridEP in place of alltoall"
+        )
     if isinstance(sizes, Transformer) and not sizes.fused_qkv:
         yield "Megatron-LM has queries, keys and values in one product, the network in three"
 

@@ -38,7 +38,7 @@ _LATENT = {
 """With multi-head latent attention: their names, and Megatron Core's defaults."""
 _SAID = (
     *("name", "vocab", "table", "gated", "activation", "norm", "positions", "biases", "tied"),
-    *("attention_biases", "head_norms", "shared_gate", "dense_layers"),
+    *("attention_biases", "head_norms", "shared_gate", "dense_layers", "capacity"),
     *("dropout", "attention_dropout"),
     *("fused_qkv", "attention", "compiled", "eager_loss", "fused_experts", "year"),
 )
@@ -118,6 +118,10 @@ def _sizes(one: Fields) -> dict[str, Any]:
     if "experts" in found:
         found["shared_gate"] = one.flag("moe_shared_expert_gate")
         found["topk"] = found.get("topk", 2)
+        factor = one.take("moe_expert_capacity_factor", otherwise=0)
+        found["capacity"] = float(factor) if isinstance(factor, int | float) else 0.0
+        if not one.flag("moe_pad_expert_input_to_capacity") and found["capacity"]:
+            one.notes.append("experts are taken to be padded to their capacity")
         found["dense_layers"] = _dense(one)
     return {ours: value for ours, value in found.items() if value or ours in _MAY_BE_OFF}
 
@@ -272,6 +276,10 @@ def _size_flags(job: Job, remarks: list[str]) -> dict[str, Any]:
     flags |= {"normalization": "RMSNorm"} if sizes.get("norm") == "rms_norm" else {}
     word = next((k for k, v in _POSITIONS.items() if v == sizes.get("positions", "table")), "none")
     flags["position_embedding_type"] = word
+    if sizes.get("experts"):
+        flags |= {"moe_grouped_gemm": True, "moe_token_dispatcher_type": "alltoall"}
+    if factor := sizes.get("capacity"):
+        flags |= {"moe_expert_capacity_factor": factor, "moe_pad_expert_input_to_capacity": True}
     if dense := sizes.get("dense_layers"):
         flags["moe_layer_freq"] = f"([0]*{dense}+[1]*{sizes['layers'] - dense})"
     said = {*_SIZES, *_LATENT, *_SAID}

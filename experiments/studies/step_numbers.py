@@ -30,7 +30,8 @@ the optimizer: the "model FLOPs" of Chowdhery et al. (PaLM, 2022, appendix B).
 """
 CONVENTION = (
     "MFU (model FLOPs utilization) counts 6 FLOPs for each multiply-accumulate of a forward pass. "
-    "It counts full attention and no recomputation, and divides by the sum of all peaks."
+    "It counts full attention, no recomputation and no padding of experts. It divides by the sum "
+    "of all peaks."
 )
 
 ALL_COMPUTED = (
@@ -96,7 +97,7 @@ def throughput(case: Case, iteration_s: float) -> Throughput:
     return Throughput(
         samples_per_s,
         None if tokens is None else tokens * samples_per_s,
-        each * case.network.macs * samples_per_s / case.array.group.peak_flops_per_s,
+        each * case.network.model_macs * samples_per_s / case.array.group.peak_flops_per_s,
     )
 
 

@@ -103,10 +103,12 @@ def _sentences(
     names: dict[str, list[str]], what: str, array: Array, execution: Execution
 ) -> Iterator[str]:
     """One for each set of other models that read something of it."""
-    others = [m for m in MODELS if m.model != execution.model]
+    others = {str(m.model): m for m in MODELS if m.model != execution.model}
+    if not execution.whole_shards:
+        others[f"{execution.model} (--shards whole)"] = replace(execution, whole_shards=True)
     readers: dict[tuple[str, ...], list[str]] = {}
     for name, keys in names.items():
-        reading = tuple(str(m.model) for m in others if not {*keys} <= _unread(array, m))
+        reading = tuple(name for name, m in others.items() if not {*keys} <= _unread(array, m))
         readers.setdefault(reading, []).append(name)
     for reading, of in readers.items():
         does = f"the {' and the '.join(reading)} model does" if reading else "no model does"

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hardware import Device, Units
+from hardware import Device, Roofline, Units
 from planners.order import Phase
 from planners.partition import II, I, Shard
 from simulator.cost.number_bytes import NumberBytes, number_bytes
@@ -120,34 +120,35 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
     """
     each = number_bytes(device.arithmetic)
     model, cores = device.roofline, device.cores_per_chip
-    share, narrow = model.matrix_efficiency, device.product_bytes or each.activation
-    fused = share if model.attention_efficiency is None else model.attention_efficiency
+    kernels = model if device.units is None else Roofline()  # units price products themselves
+    share, narrow = kernels.matrix_efficiency, device.product_bytes or each.activation
+    fused = share if kernels.attention_efficiency is None else kernels.attention_efficiency
     of_chip = cores * model.slowest  # what the slowest chip does less, all do
     peak = (device.chip_attention_flops_per_s or device.chip_peak_flops_per_s) / of_chip
     exponentials = None if device.units else device.chip_exponentials_per_s  # units have their own
     return Core(
-        flops_per_s=model.matrix_efficiency * device.chip_peak_flops_per_s / of_chip,
+        flops_per_s=share * device.chip_peak_flops_per_s / of_chip,
         hbm_bytes_per_s=model.memory_efficiency * device.hbm_bytes_per_s / of_chip,
         hbm_capacity_bytes=device.hbm_capacity_bytes / cores,
         overhead_s=model.overhead_s,
         tile=model.tile and whole,
-        pad_matrix_unit=model.pad_matrix_unit if whole else 0,
-        pad_heads=model.pad_heads if whole else 0,
-        causal_tile=model.causal_tile,
+        pad_matrix_unit=kernels.pad_matrix_unit if whole else 0,
+        pad_heads=kernels.pad_heads if whole else 0,
+        causal_tile=kernels.causal_tile,
         exponentials_per_s=(exponentials or math.inf) / of_chip,
         bytes=each._replace(state=each.weight, buffer=0.0, dummy=0.0) if inference else each,
         units=device.units,
         whole=whole or device.units is None,
         attention_flops_per_s=fused * peak,
-        attention_backward=model.attention_backward,
+        attention_backward=kernels.attention_backward,
         computed_flops_per_s=share * peak,
         vector_flops_per_s=share * (device.chip_vector_flops_per_s or 0.0) / of_chip,
-        align=model.align_bytes / each.activation,
+        align=kernels.align_bytes / each.activation,
         host_s=model.host_s,
         blocking=device.units is None and model.host_s > 0 and model.blocking,
         group_s=model.group_s,
-        concurrent=1.0 if device.units else model.concurrent,  # units have their own rule
-        winograd=model.winograd,
+        concurrent=kernels.concurrent,
+        winograd=kernels.winograd,
         cast_bytes=each.activation + 2 * narrow if narrow < each.activation else 0.0,
     )
 

@@ -12,16 +12,17 @@ collective is over all levels that need the same. Of 8 bytes on four devices (tw
 
 Where halves differ (two kinds of chip, odd counts, uneven shares) no collective fits both. Each
 half is a mesh of its own, and a ``swap`` joins them: the devices of each receive together what
-they lack. Partial sums of 8 bytes on one and three devices are reduce-scattered in each half,
-swapped (8 bytes each way), and gathered in each half. Rows that two halves hold half and half,
-and both want whole, are swapped (4 bytes each way), each half's devices receiving parts, and
-gathered in each half.
+they lack. Rows that two halves hold half and half, and both want whole, are swapped (4 bytes each
+way), each half's devices receiving parts, and gathered in each half. Partial sums of 8 bytes on
+one and three devices may be one collective all the same; or they are reduce-scattered in each half,
+swapped (8 bytes each way), and gathered, as where one half has them in parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -216,6 +217,8 @@ class PartialSums:
     held: Layout
     size: Callable[[Shards], float]
     wanted: Sequence[Layout] = ()
+    alone_ps: Callable[[Request], int] | None = None
+    """How long a request takes alone. By it unlike devices sum as one, or each kind by itself."""
     requests: list[Request] = field(default_factory=list)
 
     def complete(self, mesh: Mesh) -> list[Request]:
@@ -240,10 +243,22 @@ class PartialSums:
             self._in_block(mesh, collective)
         elif len(busy) == 1:
             self._run(busy[0], collective)
-        elif alike := self._alike(mesh):
-            size = np.array(self.size(alike.shards))
-            self.requests.append(Request(mesh, collective, (Rows(alike.rows),), (size,)))
-        elif not self._partial(mesh.split_types):
+        elif (alike := self._alike(mesh)) is None:
+            self._apart(mesh, collective)
+        else:
+            size, all_ = np.array(self.size(alike.shards)), Rows(alike.rows)
+            everybody = Rows(np.arange(mesh.cores)[np.newaxis])
+            padded = everybody if all_.size < mesh.cores and not alike.cuts else None
+            best = [Request(mesh, collective, (all_,), (size,), padded)]
+            if self.alone_ps and len({device for device, _ in mesh.group.kinds}) > 1:
+                apart = replace(self, requests=[])._apart(mesh, collective)
+                best = min(best, apart, key=partial(_took_ps, self.alone_ps))
+            self.requests.extend(best)
+        return self.requests
+
+    def _apart(self, mesh: Mesh, collective: str) -> list[Request]:
+        """Half by half, with swaps between where these have parts of the same sums."""
+        if not self._partial(mesh.split_types):
             self._halves(mesh, collective)
         elif collective == "all-reduce":
             self._halves(mesh, "reduce-scatter")
@@ -277,14 +292,14 @@ class PartialSums:
         return here and all(map(self._all_scattered, mesh.distinct()))
 
     def _alike(self, mesh: Mesh) -> _Alike | None:
-        """Devices that have sums of the same, where all are alike but for their number.
+        """Devices that have sums of the same, whatever their kind and number.
 
         Twelve are six and six, these three and three, of which one half is two devices and the
         other one: no block, but one collective all the same. Of 24 with dp 3 and tp 8 the
         halves are 16 and 8, and 0 8 16 have sums of the same, 1 9 17, and so on: these are
         process groups of a plan by axes (``Plan.together``); other plans swap between halves.
         """
-        if mesh.idle or len({device for device, _ in mesh.group.kinds}) > 1:
+        if mesh.idle:
             return None
         if not mesh.halves:
             return self._alike_in_block(mesh)
@@ -347,6 +362,15 @@ class PartialSums:
             padded = None if busy.all() else block.groups(together, np.ones_like(busy))
             self.requests.append(Request(mesh, name, (members,), (size,), padded))
         return max(members.size, 1)
+
+
+def _took_ps(alone_ps: Callable[[Request], int], requests: Sequence[Request]) -> int:
+    """How long they take one after the other; those of one level are side by side."""
+    longest: dict[tuple[int, str], int] = {}
+    for one in requests:
+        at = one.mesh.level, one.collective
+        longest[at] = max(longest.get(at, 0), alone_ps(one))
+    return sum(longest.values())
 
 
 class _Alike(NamedTuple):

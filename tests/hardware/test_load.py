@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from experiments.studies.comparison import scaled
-from hardware import Array, Roofline, Topology, load_array, load_device
+from hardware import Array, Roofline, SpecError, Topology, load_array, load_device
 from tests.hardware.conftest import Write
 from tests.hardware.specs import POD
 from tests.strategies import port_bytes_per_s
@@ -151,13 +151,23 @@ def test_a_shape_written_anew_replaces_the_whole_old_one(write: Write) -> None:
     assert {s.key: s.value for s in array.settings}["topology.shape"] == "[4]"
 
 
+@pytest.mark.parametrize("none", ["reduces=0", "half_size=0 B"])
+def test_the_default_of_none_may_be_written(none: str) -> None:
+    usual = load_array("h100-cluster")
+    array = load_array("h100-cluster", [f"topology.levels.1.{none}"])
+    assert array.topology == usual.topology
+    with pytest.raises(SpecError, match="outside 1"):
+        load_array("h100-cluster", ["devices.0.hbm.capacity=0 B"])
+
+
 @pytest.mark.parametrize(
     ("changes", "model"),
     [
         ((), "published"),
         (("devices.0.count=4",), "published"),
         (("topology.kind=ring",), "deployed"),
-        (("topology.kind=tree",), "published"),
+        (("topology.kind=tree",), "deployed"),
+        (("topology.factor=2",), "deployed"),
         (("topology.latency=1 us",), "deployed"),
         (("topology.kind=bus",), "published"),
         (("topology.kind=ring", "execution=published"), "published"),

@@ -182,7 +182,8 @@ def transformer(of: Transformer) -> Network:
     network = net.build(f"{of.name}{source}, {of.seq} tokens")
     network = network if of.compiled else apart(network)
     network = with_attention(network, of.attention) if of.attention == "fused" else network
-    return replace(network, notes=_notes(of), fused=of.causal and of.year >= FUSED_SINCE, sizes=of)
+    fused = of.causal and of.year >= FUSED_SINCE
+    return replace(network, notes=_notes(of), fused=fused, sizes=of, padding=_padding(of, network))
 
 
 def sized(of: Transformer, sequence: int = 0) -> Network:
@@ -198,6 +199,15 @@ def _notes(of: Transformer) -> tuple[str, ...]:
         f"{of.name}: {even} routed tokens of a sample are not spread evenly over {of.experts} "
         f"experts; each takes {of.tokens_of_an_expert}",
     )
+
+
+def _padding(of: Transformer, network: Network) -> int:
+    """Multiply-accumulates of experts for tokens that are none: of ``capacity`` 2 half of them."""
+    if not of.experts:
+        return 0
+    routed = of.seq * of.topk / (of.tokens_of_an_expert * of.experts)
+    macs = sum(layer.macs for layer in network.layers if ".experts." in layer.name)
+    return round(max(1 - routed, 0) * macs)
 
 
 def _block(net: Builder, name: str, source: str, of: Transformer, *, routed: bool) -> str:

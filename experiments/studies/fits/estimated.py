@@ -49,7 +49,8 @@ def told(table: pandas.DataFrame) -> list[str]:
     many = int(table["estimated"].sum())
     others = "; the engine simulated the others, whose plans have no closed form"
     rest = others if many < len(table) else ""
-    return [f"{many} of {len(table)} steps are estimates of the first pass{rest}."]
+    said = f"{many} of {len(table)} steps are estimates of the first pass{rest}."
+    return [f"{said} It does not let exchanges slow each other down on shared links."]
 
 
 def estimate(case: Case) -> Estimate:

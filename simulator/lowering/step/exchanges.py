@@ -119,7 +119,7 @@ class ExchangesOnWires(Rules):
 
         if size(self.root.shards):
             held = Layout(nodes[0], RESULT[item.phase])
-            sums = PartialSums(nodes, held, size, self._wanted_by(item))
+            sums = PartialSums(nodes, held, size, self._wanted_by(item), self._alone_ps)
             in_pieces = item.phase is Phase.GRADIENT and item.node in self._shared
             requests = (sums.scatter if in_pieces else sums.complete)(self.root.innermost())
             yield from self._carried(requests, Kind.SUMS, item.phase, nodes)
@@ -134,7 +134,7 @@ class ExchangesOnWires(Rules):
             return shards[v].rows * operand * self._arithmetic.activation_bytes
 
         held = Layout(v, OPERAND_ERROR)
-        sums = PartialSums((v,), held, size, self._wanted_by(item))
+        sums = PartialSums((v,), held, size, self._wanted_by(item), self._alone_ps)
         requests = sums.complete(self.root.innermost())
         return self._carried(requests, Kind.SUMS, Phase.BACKWARD, (v,))
 
@@ -185,7 +185,7 @@ class ExchangesOnWires(Rules):
 
         if size(self.root.shards):  # planners ask for what joins gather, too
             gradient = Layout(item.bucket[0], RESULT[Phase.GRADIENT])
-            sums = PartialSums(item.bucket, gradient, size)
+            sums = PartialSums(item.bucket, gradient, size, (), self._alone_ps)
             requests = sums.gather(self.root.innermost())
             yield from self._carried(requests, Kind.WEIGHTS, item.phase, item.bucket)
 
@@ -202,7 +202,8 @@ class ExchangesOnWires(Rules):
         def size(shards: Shards) -> float:
             return self.tied_bytes(v, shards[v])
 
-        sums = PartialSums((v,), tied_gradient(v, self.graph[v].tied or 0), size)
+        held = tied_gradient(v, self.graph[v].tied or 0)
+        sums = PartialSums((v,), held, size, (), self._alone_ps)
         requests = sums.complete(self.root.innermost())
         yield from self._carried(requests, Kind.SUMS, Phase.GRADIENT, (v,))
         yield from self._tied(item, v)
@@ -257,6 +258,12 @@ class ExchangesOnWires(Rules):
         """Bring a tensor of ``whole`` bytes from how it is held to how it is wanted."""
         requests = redistribute(change, self.root.innermost(), whole)
         return self._carried(requests, Kind.BOUNDARY, phase, nodes)
+
+    def _alone_ps(self, request: Request) -> int:
+        """How long a request takes when nobody else uses its links."""
+        jobs, _ = carried(request, self.wires, self.execution.algorithm)
+        known = (replace(job, load=job.load.everywhere()) for job in jobs)
+        return sum(job.alone_ps(self.wires.bandwidth) for job in known)
 
     def _carried(
         self,

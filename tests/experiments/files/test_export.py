@@ -399,3 +399,29 @@ def test_what_was_simulated_and_megatron_does_not_do_by_itself_is_a_remark(
     flags = [word.rstrip(":") for line in remarks for word in line.split() if word[:2] == "--"]
     assert [flag for flag in flags if flag != "--stack"] == told
     assert any("one product" in line for line in remarks) != fused
+
+
+@pytest.mark.parametrize(
+    ("stack", "once"), [("megatron-2025", False), ("megatron-2025-deepep", True)]
+)
+def test_experts_are_exported_with_their_capacity_and_dispatcher(
+    stack: str, once: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Megatron-LM, megatron/training/arguments.py: the dispatcher is "allgather" where unsaid."""
+    network = "mixtral-8x7b:layers=2:seq=128:capacity=1.5"
+    step = ("simulate", network, "--array", "h100-cluster", "--set", "nodes=1", "--batch", "8")
+    words = (*step, "--parallel", "dp=8,ep=8", "--zero", "1", "--stack", stack)
+    assert main([*words, "--export", "megatron"]) == 0
+    text = capsys.readouterr().out
+    for flag in (
+        "--moe-grouped-gemm",
+        "--moe-token-dispatcher-type alltoall",
+        "--moe-expert-capacity-factor 1.5",
+        "--moe-pad-expert-input-to-capacity",
+    ):
+        assert f"  {flag}" in text
+    assert "do not say" not in text
+    assert ("--moe-token-dispatcher-type flex" in text) == once
+    job = read_back(tmp_path, "megatron", text)
+    assert job.sizes["capacity"] == 1.5
+    assert not any("padded" in note for note in job.notes)

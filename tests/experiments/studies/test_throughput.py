@@ -36,6 +36,19 @@ def test_the_share_of_peak_is_three_forward_passes(
         assert out["tokens_per_s"] == pytest.approx(128 * 64 / out["iteration_s"])
 
 
+@pytest.mark.parametrize(("capacity", "model"), [(1.0, 1.0), (2.0, 1.0), (1.5, 1.0), (0.5, 0.5)])
+def test_experts_padding_is_no_model_flop(capacity: float, model: float) -> None:
+    """Tokens for experts that are none cost time, and are no work; dropped ones are left out."""
+    name = "mixtral-8x7b:layers=2:seq=256"
+    networks = [load_network(f"{name}:capacity={factor}") for factor in (0, capacity)]
+    routed = sum(layer.macs for layer in networks[0].layers if ".experts." in layer.name)
+    rest = networks[0].macs - routed
+    cases = [Case(one, "data_parallel", load_array("tpu-v3-8"), 8) for one in networks]
+    shares = [throughput(case, 1.0).share_of_peak for case in cases]
+    assert shares[1] / shares[0] == pytest.approx((rest + model * routed) / (rest + routed))
+    assert networks[1].macs == pytest.approx(rest + capacity * routed)
+
+
 def test_shares_of_a_gpt_are_the_papers() -> None:
     """Korthikanti et al. 2022: 72 B s n h^2 (1 + s/6h + V/12nh) model FLOPs.
 

@@ -1,6 +1,7 @@
 """What commands say of values that their execution model does not read."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,32 @@ def test_units_say_the_peak_in_place_of_the_chip(key: str) -> None:
     (said,) = changed(array, DEPLOYED)
     assert f"devices.0.{key}" in said
     assert said.endswith("what counts here is units.clock and units.matrix.")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "matrix_efficiency=0.5",
+        "attention_efficiency=0.2",
+        "attention_backward=0.5",
+        "pad_heads=128",
+        "causal_tile=256",
+        "pad_matrix_unit=512",
+        "winograd=2",
+    ],
+)
+def test_units_price_their_products_themselves(change: str) -> None:
+    key = f"devices.0.roofline.{change}"
+    array = load_array("tpu-v3-8", ["devices.0.device=tpu-v3-units", key])
+    (said,) = changed(array, DEPLOYED)
+    assert said.startswith(f"The deployed model does not read {key.partition('=')[0]}, ")
+    assert said.endswith("no model does.")
+
+
+def test_what_whole_shards_read_is_not_read_by_no_model() -> None:
+    array = load_array("a100-cluster", ["devices.0.roofline.pad_heads=96"])
+    (said,) = changed(array, replace(DEPLOYED, whole_shards=False))
+    assert said.endswith("the deployed (--shards whole) model does.")
 
 
 def test_a_stack_without_a_share_of_peak_for_a_chip_is_told() -> None:

@@ -69,6 +69,7 @@ def test_a_sweep_says_what_is_estimated_and_keeps_none_of_it(tmp_path: Path) -> 
     frame = found.to_frame()
     assert frame["estimated"].tolist() == [True, False, True, False]
     assert "2 of 4 steps are estimates of the first pass" in found.sentences()[0]
+    assert found.sentences()[0].endswith("slow each other down on shared links.")
     with pytest.warns(match="whole share at once"):
         exact = accelarray.sweep(grid, *of, set=["nodes=1"], store=store, **more)
     assert "estimated" not in exact.to_frame()
