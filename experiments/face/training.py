@@ -249,6 +249,8 @@ def _about(asked: Training, methods: list[str]) -> str:
 def _pipeline(asked: Training) -> TrainResult:
     """Stages as workers, which learn with the versions of the weights that they have."""
     found = piped(asked)
+    for one in found["notes"]:
+        tell(one)
     data = aliased(found)
     parts = partial(piped_tables, found)
     return TrainResult(data, lambda: [flat(data)], parts, about=_about(asked, [METHOD]))

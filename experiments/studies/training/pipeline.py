@@ -61,6 +61,7 @@ def piped(asked: Training) -> dict[str, Any]:
         "iterations": asked.iterations,
         "seed": asked.seed,
         "iterations_per_s": sum(each),
+        "samples_per_s": asked.iterations * asked.batch / time_s,
         "workers": each,
         "time_s": time_s,
         "staleness": {str(k): n for k, n in sorted(stages.staleness.items())},
@@ -68,7 +69,19 @@ def piped(asked: Training) -> dict[str, Any]:
         "waiting": {"other stages": sum(use.waiting for use in uses) / 1e12},
         "versions": [use.versions for use in uses],
         "learning": asked.learning(learned),
+        "notes": _notes(asked),
     }
+
+
+def _notes(asked: Training) -> list[str]:
+    """What of the array is used otherwise than a reader may think."""
+    boards = asked.array.group.units
+    if boards <= asked.workers:
+        return []
+    return [
+        f"all {boards} boards of {asked.array.name} are in {asked.workers} stages; "
+        f"{asked.batch} samples are the batch of the whole pipeline"
+    ]
 
 
 def piped_tables(data: dict[str, Any]) -> Sequence[Table | str]:
@@ -77,6 +90,7 @@ def piped_tables(data: dict[str, Any]) -> Sequence[Table | str]:
         "array": data["array"],
         "execution": data["execution"],
         "time": f"{data['time_s']:.9f} s",
+        "samples": f"{data['samples_per_s']:.6g} a second",
         "updates": f"{data['iterations_per_s']:.6g} a second, all stages together",
         "versions of the weights": ", ".join(map(str, data["versions"])),
         "staleness": spread(data["staleness"]),

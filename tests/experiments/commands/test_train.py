@@ -167,11 +167,20 @@ def test_a_pipelines_stages_are_workers(capsys: pytest.CaptureFixture[str]) -> N
     assert found["staleness"] == {"0": 13, "1": 11}
     assert sum(found["workers"]) == pytest.approx(found["iterations_per_s"])
     assert found["iterations_per_s"] == pytest.approx(2 * 12 / found["time_s"])
+    assert found["samples_per_s"] == pytest.approx(12 * found["batch"] / found["time_s"])
+    assert found["notes"] == []
     assert found["learning"]["curve"][-1][1] < found["learning"]["curve"][0][1]
     assert main([*PIPED, *words]) == 0
     out = capsys.readouterr().out
     assert "versions of the weights" in out
     assert "time to 5" in out
+
+
+def test_a_pipeline_has_all_boards(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other methods have a worker on each, and leave the others idle."""
+    found = result(capsys, "--method", "pipeline", "--workers", "2")
+    (note,) = found["notes"]
+    assert note.startswith("all 8 boards of ring-8 are in 2 stages")
 
 
 def test_stages_are_for_pipelines(capsys: pytest.CaptureFixture[str]) -> None:
