@@ -84,8 +84,9 @@ def cut(network: Network, firsts: Sequence[int]) -> Cut:
 @lru_cache(maxsize=MOST_CUTS)
 def _cut(network: Network, firsts: tuple[int, ...]) -> Cut:
     graph = partition_graph(network)
-    networks = _Cutter(network, graph, firsts).networks()
-    return Cut(graph, firsts, networks, _crossings(graph, firsts), _ties(graph, firsts))
+    cutter = _Cutter(network, graph, firsts)
+    networks = cutter.networks()
+    return Cut(graph, firsts, networks, cutter.crossings(), _ties(graph, firsts))
 
 
 @once_for_each
@@ -97,19 +98,6 @@ def first_alike(cut: Cut) -> tuple[int, ...]:
 
 def _stage(firsts: Sequence[int], node: int) -> int:
     return bisect_right(firsts, node) - 1
-
-
-def _crossings(graph: Graph, firsts: Sequence[int]) -> tuple[Crossing, ...]:
-    """By producer, then stage; a tensor that several nodes of a stage read is sent once."""
-    found: dict[tuple[int, int, Tensor], list[int]] = {}
-    for v, node in enumerate(graph):
-        for u, tensor in zip(node.producers, node.reads, strict=True):
-            if (target := _stage(firsts, v)) != _stage(firsts, u):
-                found.setdefault((u, target, tensor), []).append(v)
-    return tuple(
-        Crossing(u, _stage(firsts, u), target, tuple(dict.fromkeys(readers)), tensor)
-        for (u, target, tensor), readers in sorted(found.items(), key=lambda item: item[0][:2])
-    )
 
 
 def _ties(graph: Graph, firsts: Sequence[int]) -> tuple[Tie, ...]:
@@ -141,20 +129,52 @@ class _Cutter:
         self._owner = owners(network, graph)
         self._layers = {layer.name: layer for layer in network.layers}
         self._parts = [_Part() for _ in firsts]
+        self._crossed: dict[tuple[int, int, Tensor, str], list[int]] = {}
+        """Who reads what of another stage: by producer, stage, shape, and which slice of it."""
+
+    def crossings(self) -> tuple[Crossing, ...]:
+        """By producer, then stage; a tensor that several nodes of a stage read is sent once."""
+        return tuple(
+            Crossing(
+                u,
+                _stage(self._firsts, u),
+                target,
+                tuple(dict.fromkeys(sorted(readers))),
+                tensor,
+            )
+            for (u, target, tensor, _), readers in sorted(
+                self._crossed.items(), key=lambda item: item[0][:2]
+            )
+        )
+
+    def _slice(self, name: str) -> str:
+        """The layer that takes a slice of what its node makes, as queries of one product; or "".
+
+        What else rides on a node, as a norm, a reader can make of what is sent anyway.
+        """
+        layer = self._layers[name]
+        while layer.operator != "slice":
+            source = layer.inputs[0]
+            if source == INPUT or self._owner[source][0] != self._owner[name][0]:
+                return ""
+            layer = self._layers[source]
+        return layer.name
 
     def networks(self) -> tuple[Network, ...]:
         for layer in self._network.layers:
             here = self._stage_of(layer.name)
             part = self._parts[here]
-            inputs = tuple(self._read(name, here) for name in layer.inputs)
+            reader = self._owner[layer.name][0]
+            read = zip(layer.inputs, layer.operands, strict=True)
+            inputs = tuple(self._read(name, here, reader, shape) for name, shape in read)
             part.layers.append(replace(layer, inputs=inputs, shared=self._shared(layer, here)))
         return tuple(map(self._network_of, range(len(self._parts))))
 
     def _stage_of(self, name: str) -> int:
         return _stage(self._firsts, self._owner[name][0])
 
-    def _read(self, name: str, here: int) -> str:
-        """The name of what a layer of stage ``here`` reads; what comes from outside is noted.
+    def _read(self, name: str, here: int, reader: int, shape: Tensor) -> str:
+        """The name of what a node of stage ``here`` reads; what comes from outside is noted.
 
         What depends on the network's input alone is there in every stage.
         """
@@ -163,6 +183,8 @@ class _Cutter:
             return name
         if self._owner[name][1]:
             return name if here == 0 else INPUT
+        crossed = self._owner[name][0], here, shape, self._slice(name)
+        self._crossed.setdefault(crossed, []).append(reader)
         if name not in self._parts[here].received:
             shape = self._layers[name].output
             self._parts[here].received[name] = _pass(name, INPUT, shape, RECEIVED)

@@ -61,7 +61,9 @@ class Assembler:
         self.values: dict[str, Value | Constant] = dict(model.constants)
         self.notes = list(model.notes)
         self._names = {INPUT}
-        self._owners: dict[frozenset[str], str] = {}
+        self._owners: dict[tuple[frozenset[str], str], str] = {}
+        self._parts: dict[frozenset[str], dict[str, int]] = {}
+        """Of the same parameters the elements of each part that layers have."""
         self._counted: set[str] = set()
         first = {x: op.verb for op in reversed(model.operations) for x in op.inputs[:1]}
         for name, shape in model.inputs.items():
@@ -130,9 +132,10 @@ class Assembler:
         self, operation: ModelOperation, kind: str, weight: Constant, value: Value, **fields: Any
     ) -> Layer:
         """Append a layer of a value and a weight matrix, named after that; one again is shared."""
-        key = frozenset(weight.trained)
+        of = frozenset(weight.trained)
         names = [name for name in weight.trained if name.endswith(".weight")]
-        shared = self._owners.get(key, "") if key else ""
+        key = of, self._part(weight)
+        shared = self._owners.get(key, "") if of else ""
         name = names[0].removesuffix(".weight") if len(names) == 1 else ""
         if name:  # a tied matrix has a name of its own in every module
             name = operation.attributes.get("module", "" if shared else name)
@@ -141,8 +144,20 @@ class Assembler:
         if shared and self._owner(shared).weights != layer.weights:
             layer = self.layers[-1] = replace(layer, shared="")
         self._owners.setdefault(key, layer.name)
-        self._counted.update(key)
+        self._counted.update(of)
         return layer
+
+    def _part(self, weight: Constant) -> str:
+        """Which part of its parameters it is; as the first one where they have no more parts."""
+        of = frozenset(weight.trained)
+        parts = self._parts.setdefault(of, {})
+        if weight.part in parts:
+            return weight.part
+        taken, each = sum(parts.values()), math.prod(weight.shape)
+        if parts and taken + each > sum(weight.trained.values()):
+            return next(iter(parts))
+        parts[weight.part] = each
+        return weight.part
 
     def _owner(self, name: str) -> Layer:
         return next(layer for layer in self.layers if layer.name == name)

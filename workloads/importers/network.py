@@ -54,9 +54,8 @@ def _step(assembler: Assembler, operation: ModelOperation) -> None:
     operands = assembler.operands(operation)
     constants = [value for value in operands if isinstance(value, Constant)]
     if len(constants) == len(operands):
-        trained = {name: n for constant in constants for name, n in constant.trained.items()}
         for name, shape in operation.outputs.items():
-            assembler.values[name] = Constant(shape, trained)
+            assembler.values[name] = Constant.of(name, shape, constants)
         return
     for name, shape in operation.outputs.items():
         if min(shape, default=1) < 1:

@@ -26,7 +26,8 @@ Any may have a ``note``: why only its memory traffic is counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,11 +55,23 @@ class ModelOperation:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A tensor that depends on no input; ``trained`` names the parameters it is made of."""
+    """A tensor that depends on no input; ``trained`` names the parameters it is made of.
+
+    ``part`` tells parts of the same parameters apart: "" is all of them.
+    """
 
     shape: Shape
     trained: Mapping[str, int] = field(default_factory=dict)
     """Elements of each."""
+    part: str = ""
+
+    @staticmethod
+    def of(name: str, shape: Shape, constants: Sequence[Constant]) -> Constant:
+        """What is made of constants alone: a part of them where it has fewer elements."""
+        trained = {key: n for one in constants for key, n in one.trained.items()}
+        whole = sum(math.prod(one.shape) for one in constants if one.trained)
+        above = next((one.part for one in constants if one.part), "")
+        return Constant(shape, trained, name if math.prod(shape) < whole else above)
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,3 +293,29 @@ def test_what_is_summed_away_leaves_the_roles_of_the_rest() -> None:
     )
     assert [layer.output for layer in found.layers] == [Tensor(4), Tensor(5), Tensor(1, 3)]
     assert found.macs == 20
+
+
+@pytest.mark.parametrize(
+    ("parts", "parameters"),
+    [
+        (("w0", "w1", "w2"), 3 * 16),  # three parts of a stack
+        (("w0", "w1", "w0"), 2 * 16),  # one of them twice
+        (("w0", "w1", "w2", "again"), 3 * 16),  # there are no more than three
+    ],
+)
+def test_parts_of_a_parameter_are_matrices_of_their_own(
+    parts: tuple[str, ...], parameters: int
+) -> None:
+    chain = [("x", "y0"), ("y0", "y1"), ("y1", "y2"), ("y2", "y3")]
+    found = network(
+        *(op("select", "stack", (4, 4), one, axis=0) for one in dict.fromkeys(parts)),
+        *(
+            op("matmul", f"{source} {part}", (2, 4), made)
+            for part, (source, made) in zip(parts, chain, strict=False)
+        ),
+        constants=trained(stack=(3, 4, 4)),
+        x=(2, 4),
+        batch=2,
+    )
+    assert found.weights == parameters
+    assert found.macs == len(parts) * 16

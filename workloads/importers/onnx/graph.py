@@ -124,12 +124,8 @@ class Reader:
 
     def _fold(self, node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> None:
         """A node of constants: its outputs are constants, with values where they are small."""
-        trained = {
-            key: n
-            for name in node.input
-            if name in self.tensors.constants
-            for key, n in self.tensors.constants[name].trained.items()
-        }
+        known = self.tensors.constants
+        constants = [known[name] for name in node.input if name in known]
         elements = sum(math.prod(shape) for shape in shapes.values())
         if elements > MOST_MADE:
             raise NetworkError(f"it makes a constant of {elements:,} elements")
@@ -137,8 +133,8 @@ class Reader:
         for name, array in zip(node.output, found or (), strict=False):
             self.tensors.values[name] = array
         for name, shape in shapes.items():
-            known = self.tensors.values[name].shape if name in self.tensors.values else shape
-            self.tensors.constants[name] = Constant(tuple(known), trained)
+            made = self.tensors.values[name].shape if name in self.tensors.values else shape
+            known[name] = Constant.of(name, tuple(made), constants)
 
     def _shapes(self, name: str, node: onnx.NodeProto) -> dict[str, Shape]:
         """The shape of every output: inferred, else as the file says, else as its input's."""
