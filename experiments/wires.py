@@ -27,8 +27,9 @@ from hardware.topology import protocol
 from simulator import PICOSECONDS, offer
 from simulator.collectives.choice import members_of
 
-ROUNDS, CLOSE = 4, 0.02
-"""Of the search: turns through the constants, and how near each comes, of its range."""
+ROUNDS, CLOSE, GRID, NOTHING = 4, 0.02, 12, 1e-5
+"""Of the search: turns through the constants, how near each comes, of its range; points that are
+looked at first, and what is no gain."""
 LARGE, ENOUGH = 16e6, 3
 """Bytes of messages above which all go by one protocol; so many of them tell its constants."""
 BY_NCCL = Stack(ring_steps_s=(3.4e-6, 14e-6))
@@ -173,7 +174,10 @@ def calibrated_wires(
         progress("")
         return math.fsum(math.log(ours / row.seconds) ** 2 for ours, row in took)
 
-    before, link = seconds([]), Link()
+    tier = load_array(array, many).topology.levels[level]
+    own = settings.get(f"{at}.efficiency")
+    was_s = max(tier.latency_s or Link().latency_s, RANGES["latency_s"][0])
+    before, link = seconds([]), Link(float(own.value) if own else 1.0, was_s)
     small = [row for row in measured.rows if row.bytes <= LARGE]
     large = [row for row in measured.rows if row.bytes > LARGE]
     split = f"{at}.protocols" in settings and len(large) >= ENOUGH
@@ -234,7 +238,11 @@ def _members(measured: Measured, wires: Wires, array: str) -> np.ndarray[Any, An
 
 
 def _least(loss: Callable[[Link], float], link: Link, names: Sequence[str]) -> Link:
-    """The constants of the least loss: each in turn, on a logarithmic scale."""
+    """The constants of the least loss: each in turn, on a logarithmic scale.
+
+    Where a constant makes no difference it stays as it was. The loss may be flat far from its
+    least value, as a latency that other times hide: so a grid is looked at first.
+    """
     for turn in range(ROUNDS):
         for name in names:
             low, high = map(math.log, RANGES[name])
@@ -244,5 +252,10 @@ def _least(loss: Callable[[Link], float], link: Link, names: Sequence[str]) -> L
                 return loss(replace(link, **{name: math.exp(log)}))
 
             ends = max(low, middle - wide), min(high, middle + wide)
-            link = replace(link, **{name: math.exp(least(at, *ends, CLOSE * wide))})
+            step = (ends[1] - ends[0]) / GRID
+            near = min((middle, *(ends[0] + k * step for k in range(GRID + 1))), key=at)
+            around = max(ends[0], near - step), min(ends[1], near + step)
+            found = least(at, *around, CLOSE * wide)
+            if at(found) < at(middle) - NOTHING:
+                link = replace(link, **{name: math.exp(found)})
     return link

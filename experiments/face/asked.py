@@ -21,8 +21,8 @@ from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import parse_metrics
 from hardware import Array
-from planners import Objective, Planner
-from simulator import usual
+from planners import Objective, Plan, Planner
+from simulator import Execution, usual
 from workloads import Network
 
 BATCH = 512
@@ -102,6 +102,8 @@ def conditions(
     if made and made.array and made.array.partition(",")[0] != resolved.base:
         tell(f"the plan was made for {made.array}, and is run on {resolved.name}")
     model = inputs.execution_of(execution, options, resolved)
+    if made:
+        _tell_unused(made, model)
     said = {
         name: str(value)
         for name, value in options.items()
@@ -112,6 +114,16 @@ def conditions(
     as_usual = execution is None and model == usual(resolved)
     common = Common(objective=aim, communication=table, execution=model, folded=folded)
     return Conditions(given, tuple(texts), resolved, size, common, as_usual)
+
+
+def _tell_unused(made: Plan, model: Execution) -> None:
+    """Say which of a plan's options the execution, or the array's software, has otherwise."""
+    of = made.pipeline
+    plans = [made] if of is None else [p for one in of.stages for p in one.plans or (one.plan,)]
+    for name in ("bucket_bytes", "update_order"):
+        own = getattr(model, name)
+        if own not in (None, "") and any(getattr(p, name) not in (None, "", own) for p in plans):
+            tell(f"the plan's {name} is not read: the array's stack, or an option, says {own}")
 
 
 def cases_of(

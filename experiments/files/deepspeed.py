@@ -35,6 +35,12 @@ def read(one: Fields) -> Job:
     cp = one.count("sequence_parallel_size", otherwise=1)
     pp = one.count("pipeline.stages", otherwise=1)
     dp = batch // (micro * steps) if batch and micro and steps else 0
+    if dp and batch % (micro * steps):
+        raise one.fault(
+            "train_batch_size",
+            batch,
+            f"must be a multiple of micro-batch {micro} x {steps} accumulation steps",
+        )
     micro = micro or (batch // steps if steps else 0)
     if batch:
         options["batch"] = batch

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from experiments.files.job import Job, Written, optimizer_read
-from hardware.reader import Fields
+from hardware.reader import Fields, shown
 from planners import Axes
 from workloads import Transformer
 from workloads.importers.hugging_face import LLAMA_BLOCK
@@ -87,6 +87,11 @@ def read(one: Fields) -> Job:
     options["optimizer"] = optimizer_read(one, "opt_type")
     policy = str(one.take("remat_policy", otherwise="full"))
     options["recompute"] = policy if policy in ("none", "full") else "selective"
+    if policy not in ("none", "full", "minimal"):
+        one.notes.append(
+            f"remat_policy = {shown(policy)}: read as selective; what else it computes again, or "
+            "sends to the host, is not simulated"
+        )
     if staged:
         options["schedule"] = "gpipe"
     return Job(f"{known}:seq={seq}" if known else "", sizes, axes, options)

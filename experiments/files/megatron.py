@@ -27,6 +27,8 @@ _SIZES = {
     "moe_ffn": "moe_ffn_hidden_size",
     "shared_ffn": "moe_shared_expert_intermediate_size",
 }
+TABLES = (".yaml", ".yml", ".json", ".toml")
+"""How files of tables end; all others have lines for a shell."""
 _MAY_BE_OFF = ("biases", "tied", "attention_dropout")
 _LATENT = {
     "q_rank": ("q_lora_rank", 0),
@@ -84,11 +86,16 @@ def _sizes(one: Fields) -> dict[str, Any]:
         ours: number for ours, theirs in _SIZES.items() if (number := one.count(*theirs.split()))
     }
     found["vocab"] = one.count("vocab_size")
-    if not one.flag("group_query_attention", otherwise=True):
-        found.pop("kv_heads", None)
+    of_words = not one.path.lower().endswith(TABLES)  # arguments.py's, not Megatron Core's
+    if not one.flag("group_query_attention", otherwise=not of_words) and found.pop("kv_heads", 0):
+        one.notes.append("num_query_groups is read with --group-query-attention alone")
     one.take("max_position_embeddings")
     word = one.take("activation_func", "activation")
+    by_words = "swiglu" in one.left
     found["gated"] = one.flag("swiglu", "gated_linear_unit") or word in ("swiglu", "fast-swiglu")
+    if found["gated"] and "ffn" not in found and by_words:
+        # arguments.py: two thirds of 4 x hidden, in whole 64
+        found["ffn"] = int(4 * found.get("hidden", 0) * 2 / 3 / 64) * 64
     plain = "squared_relu" if one.flag("squared_relu") else "gelu"
     found["activation"] = "silu" if found["gated"] else plain
     found["biases"] = not one.flag("disable_bias_linear")
@@ -246,6 +253,8 @@ def _size_flags(job: Job, remarks: list[str]) -> dict[str, Any]:
         for ours, theirs in _SIZES.items()
         if ours in sizes and not (ours == "head_dim" and sizes.get("kv_rank"))
     }
+    if sizes.get("gated") and "ffn" not in sizes:  # of a gated one its own is 8/3 x hidden
+        flags["ffn_hidden_size"] = 4 * sizes["hidden"]
     flags |= {"group_query_attention": True} if "kv_heads" in sizes else {}
     flags["max_position_embeddings"] = max(sizes["seq"], sizes.get("table", 0))
     flags["vocab_size"] = sizes["vocab"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.files.job import Job, Written, optimizer_read, toml, usual_schedule
-from hardware.reader import Fields
+from hardware.reader import Fields, shown
 from planners import Axes
 
 MODELS = {
@@ -24,7 +24,7 @@ WITHOUT_EFFECT = re.compile(
     r"|model\.(tokenizer|hf|print|norm).*"
     r"|training\.(steps|max_norm|warmup|data|gc|seed|determin|enable_cpu|compile|mixed_.*reduce).*"
     r"|parallelism\.(disable_loss|enable_async|enable_comp|context_parallel_rot|pipeline_.*csv).*"
-    r"|activation_checkpoint\.(selective|per_op|early_stop|debug|preserve|determin|memory).*"
+    r"|activation_checkpoint\.(per_op|early_stop|debug|preserve|determin|memory).*"
 )
 _DEGREES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
 
@@ -50,9 +50,16 @@ def read(one: Fields) -> Job:
     converters = one.take("model.converters", otherwise=[])
     word = str(one.take("training.mixed_precision_param", otherwise="bfloat16"))
     wide = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}.get(word, "bf16")
-    options["precision"] = "fp8" if "float8" in str(converters) else wide
+    narrow = any(word in str(converters) for word in ("float8", "linear.mx"))
+    options["precision"] = "fp8" if narrow else wide
     options["optimizer"] = optimizer_read(one, "optimizer.name")
     options["recompute"] = one.take("activation_checkpoint.mode", otherwise="selective")
+    which = str(one.take("activation_checkpoint.selective_ac_option", otherwise="op"))
+    if options["recompute"] == "selective" and which != "op":
+        one.notes.append(
+            f"selective_ac_option = {shown(which)}: every block of that many is computed again in "
+            "full; read as selective, say recompute = the number of these blocks in a stage"
+        )
     return Job(f"{known}:seq={seq}" if known else "", axes=axes, options=options)
 
 

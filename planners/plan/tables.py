@@ -5,6 +5,7 @@ The latter has a ``tree``, or, where all halves are alike, ``levels`` of types w
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
@@ -32,6 +33,18 @@ class PlanPart(Table):
     """A part of a plan; a plan's file may say more than a plan has."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_near_misses(cls, written: object) -> object:
+        """Raise ValueError for a key that is nearly one of its own: it would not be read."""
+        known = cls.model_fields
+        keys = set(written) if isinstance(written, dict) else set()
+        for key in keys - set(known):
+            near = get_close_matches(str(key), known, n=1, cutoff=0.8)
+            if near and near[0] not in keys:
+                raise ValueError(f"{str(key)[:80]!r} is not known; did you mean {near[0]}?")
+        return written
 
 
 class SplitTable(PlanPart):

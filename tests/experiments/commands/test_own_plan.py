@@ -83,3 +83,19 @@ def test_a_plan_for_another_array_says_so(capsys: pytest.CaptureFixture[str], ow
     for array, told in (("tpu-v2-8", True), ("tpu-v3-8", False)):
         assert main([*words, array, "--set", "devices.0.hbm.bandwidth=1 TB/s"]) == 0
         assert (said in capsys.readouterr().err) is told
+
+
+def test_what_of_a_plan_a_stack_overrides_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("lenet", "--array", "h100-cluster", "--set", "nodes=1", "--batch", "64")
+    path = tmp_path / "plan.json"
+    assert main(["plan", *words, "--planner", "data_parallel", "--output", str(path)]) == 0
+    data = json.loads(path.read_text())
+    for more, said in (({}, False), ({"update_order": "arrival", "bucket_bytes": 0}, True)):
+        path.write_text(json.dumps(data | more))
+        capsys.readouterr()
+        assert main(["simulate", *words, "--plan", str(path)]) == 0
+        err = capsys.readouterr().err
+        assert ("the plan's update_order is not read" in err) is said
+        assert ("the plan's bucket_bytes is not read" in err) is said

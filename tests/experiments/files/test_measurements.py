@@ -16,6 +16,7 @@ from experiments.measured.rows import load
 from experiments.measured.study import ready
 from experiments.output import UsageError
 from experiments.wires import WiresResult, calibrated_wires
+from hardware import load_array
 
 HEAD = """# nThread 1 nGpus 1 minBytes 1048576 maxBytes 134217728 step: 2(factor) validation: 1
 #
@@ -129,6 +130,21 @@ def test_constants_that_times_were_made_with_are_found_again(
     latency_us = float(settings["latency"].removesuffix(" us"))
     assert found.link.latency_s * 1e6 == pytest.approx(latency_us, rel=0.05)
     assert max(abs(one.error) for one in found.fits) < 0.02
+
+
+def test_what_rows_do_not_tell_stays_as_it_was() -> None:
+    """Of large messages the latency makes no difference; what is measured is as it was."""
+    sizes = [float(1 << power) for power in (30, 31, 32)]
+    one_node = {"nodes": 1}
+    times = [
+        accelarray.collective("all-gather", size, "a100-cluster", set=one_node).time_s
+        for size in sizes
+    ]
+    text = HEAD + ranks(1, 8) + table("all_gather", list(zip(sizes, times, strict=True)), 8, "none")
+    found = calibrated_wires(nccl(text, "out.txt"), "a100-cluster")
+    tier = load_array("a100-cluster").topology.levels[0]
+    assert found.link.latency_s == pytest.approx(tier.latency_s, rel=1e-6)
+    assert max(abs(one.error) for one in found.fits) < 0.002
 
 
 def test_the_command_writes_an_array_that_has_these_links(

@@ -9,6 +9,7 @@ import pytest
 
 import accelarray
 from experiments.cli import main
+from experiments.files.job import Job
 from experiments.output import UsageError
 
 MEGATRON = """#!/bin/bash
@@ -439,3 +440,56 @@ def test_deepspeed_has_as_many_devices_as_there_are(
     sizes = {"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4}
     text = json.dumps(sizes | said | {"zero_optimization": {"stage": 1}})
     assert read(tmp_path, "ds.json", text).to_dict()["options"].get("parallel", "") == dp
+
+
+def _read_text(folder: Path, name: str, text: str) -> Job:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return accelarray.read(path).job
+
+
+PLAIN = """torchrun pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 \\
+  --seq-length 4096 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 8 \\
+  --disable-bias-linear --untie-embeddings-and-output-weights --normalization RMSNorm \\
+  --position-embedding-type rope """
+
+
+def test_megatrons_words_have_defaults_of_their_own(tmp_path: Path) -> None:
+    """Arguments.py: a gated layer is 8/3 x hidden wide, in whole 64; groups need their flag."""
+    job = _read_text(tmp_path, "a.sh", PLAIN + "--swiglu --num-query-groups 8")
+    assert job.sizes["ffn"] == 10_880
+    assert "kv_heads" not in job.sizes
+    assert any("num_query_groups" in note for note in job.notes)
+    job = _read_text(
+        tmp_path,
+        "b.sh",
+        PLAIN + "--swiglu --ffn-hidden-size 11008 --group-query-attention --num-query-groups 8",
+    )
+    assert (job.sizes["ffn"], job.sizes["kv_heads"]) == (11_008, 8)
+
+
+def test_a_batch_that_deepspeed_would_refuse(tmp_path: Path) -> None:
+    text = (
+        '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, '
+        '"gradient_accumulation_steps": 3, "zero_optimization": {"stage": 1}}'
+    )
+    with pytest.raises(UsageError, match="train_batch_size: 64: must be a multiple of micro-batch"):
+        _read_text(tmp_path, "ds.json", text)
+
+
+def test_what_else_is_computed_again_is_a_remark(tmp_path: Path) -> None:
+    maxtext = "model_name: llama3-8b\nremat_policy: {}\nper_device_batch_size: 1\n"
+    for policy, said in (("save_qkv_proj", True), ("full", False), ("minimal", False)):
+        job = _read_text(tmp_path, f"{policy}.yml", maxtext.format(policy))
+        assert any("remat_policy" in note for note in job.notes) == said
+    titan = (
+        '[model]\nname = "llama3"\nflavor = "8B"\nconverters = ["quantize.linear.mx"]\n'
+        "[training]\nlocal_batch_size = 1\nseq_len = 8192\n"
+        '[activation_checkpoint]\nmode = "selective"\nselective_ac_option = "{}"\n'
+    )
+    for option, said in (("2", True), ("op", False)):
+        job = _read_text(tmp_path, f"{option}.toml", titan.replace("{}", option))
+        assert job.options["precision"] == "fp8"
+        assert any("selective_ac_option" in note for note in job.notes) == said

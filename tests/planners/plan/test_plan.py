@@ -109,6 +109,17 @@ def test_damaged_json_is_no_plan(change: dict[str, object]) -> None:
             Plan.from_json(missing)
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"), [("bucket_byte", "bucket_bytes"), ("update_oder", "update_order")]
+)
+def test_a_key_that_is_nearly_one_of_a_plans_is_refused(key: str, meant: str) -> None:
+    """It would not be read; other keys are the file's own affair."""
+    data = make(0.5, 0.5).to_json()
+    Plan.from_json(data | {"remark": "mine"})
+    with pytest.raises(PlanError, match=f"'{key}' is not known; did you mean {meant}"):
+        Plan.from_json({k: v for k, v in data.items() if k != meant} | {key: 1})
+
+
 def test_one_entry_for_halves_that_do_the_same_at_the_dearer_ones_costs() -> None:
     def tree(costs: tuple[float, float], kind: PartitionType = I) -> Split:
         leaf = Split((Partition(kind, 0.5),), costs[1], (None,))
