@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from experiments.studies.running.outputs import Outputs, run_case
 from experiments.studies.running.runner import Runner
 from experiments.studies.runs.cost import step_cost, step_energy
 from experiments.studies.step_numbers import throughput
-from planners import Axes, PlanError
+from planners import Axes, PlanError, Update
 from planners.axes.stage_devices import with_stages
 from simulator import OutOfMemoryError
 from simulator.search.closed_form.first_pass import Estimate, FirstPass
@@ -33,6 +34,8 @@ LEAST = 0.5
 """Of an estimate, what a step is taken to last at least."""
 MANY, PARTS = 12, 4
 """From so many splits on they are estimated in so many parts."""
+REPLICAS = re.compile(r"x(?!1\b)\d+")
+"""In the text of stages over kinds: several replicas, "h100-sxm:2x8"."""
 KEPT = 3
 """Estimates that are kept for each that is simulated: others follow those that do not fit."""
 
@@ -173,17 +176,22 @@ class Fit:
                 found = candidates(asked.network, array, asked.batch, asked.execution, recompute)
             except PlanError as error:
                 tell(f"Stages over kinds of devices are left out: {error}")
+        own = asked.execution.update
+        free = "update" in asked.varied and not own and not asked.execution.inference
+        ways = [str(Update.REPLICATED), str(Update.SHARDED)] if free else [own]
         return [
             Choice(
                 with_stages(one.staging).parallel or Axes(),
                 one.micro_batch,
                 one.recompute,
-                asked.execution.update,
+                way,
                 layers=one.layers,
                 stage_hw=one.stage_hw,
                 cuts=one.cuts,
             )
             for one in found
+            for way in ways
+            if way == ways[0] or REPLICAS.search(one.stage_hw)
         ]
 
 

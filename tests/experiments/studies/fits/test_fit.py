@@ -266,3 +266,13 @@ def test_it_says_so_where_activations_do_not_fit(capsys: pytest.CaptureFixture[s
     assert main([*words, "--micro-batch", "4096", "--parallel", "dp=8"]) == 0
     said = capsys.readouterr().out
     assert "What may help: a smaller --micro-batch; more devices (--set nodes, or" in said
+
+
+def test_what_is_shared_out_is_tried_for_stages_over_kinds() -> None:
+    """A search that varies it finds nothing slower than one that is told."""
+    step: Any = (SMALL, "mixed-v100-t4", 32)
+    asked: Any = {"set": {"nodes": 1}, "best": 1}
+    varied = accelarray.fit(*step, axes="micro-batch,zero", **asked).to_dict()["fits"]
+    told = accelarray.fit(*step, axes="micro-batch", zero=1, **asked).to_dict()["fits"]
+    assert {one["update"] for one in varied if one["stage_hw"]} == {"replicated", "sharded"}
+    assert varied[0]["iteration_s"] <= told[0]["iteration_s"]
