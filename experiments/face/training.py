@@ -269,6 +269,8 @@ def _grid(
             "--store keeps the runs of a grid, or of several methods; give --vary or --compare"
         )
     axes = axes_of(vary)
+    if asked.slowdowns and any(axis.key == "slowdown" for axis in axes):
+        tell(f"every run has --slowdown {', '.join(asked.slowdowns)}, too")
     with opened(store) as kept, hearing(progress, len(points(axes))) as hears:
         rows = list(swept(asked, axes, *spec, hears, kept))
     about = f"{asked.network.name}, {len(rows)} runs"

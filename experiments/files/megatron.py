@@ -126,7 +126,7 @@ def _sizes(one: Fields) -> dict[str, Any]:
         found["shared_gate"] = one.flag("moe_shared_expert_gate")
         found["topk"] = found.get("topk", 2)
         factor = one.take("moe_expert_capacity_factor", otherwise=0)
-        found["capacity"] = float(factor) if isinstance(factor, int | float) else 0.0
+        found["capacity"] = max(float(factor), 0.0) if isinstance(factor, int | float) else 0.0
         if not one.flag("moe_pad_expert_input_to_capacity") and found["capacity"]:
             one.notes.append("experts are taken to be padded to their capacity")
         found["dense_layers"] = _dense(one)

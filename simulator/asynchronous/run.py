@@ -119,7 +119,8 @@ class Run:
             yield from generator
         except simpy.Interrupt:
             self.dead[worker] = self.now
-            self._blocked.pop(worker, None)
+            if (blocked := self._blocked.pop(worker, None)) is not None:
+                self.waits[worker][blocked.under()] += self.now - blocked.since_ps
             if self._everybody and self.done[worker] < self.iterations:
                 self._one_less()
 
@@ -271,9 +272,8 @@ class Run:
             stopped = False
         at_ps = timeline.makespan_ps
         for worker, blocked in self._blocked.items():  # who waits at the end has waited so long
-            under_way = blocked.meeting is not None and not blocked.meeting.missing
-            cause = "exchange" if under_way else blocked.cause
-            self.waits[worker][cause] += max(at_ps - blocked.since_ps, 0)
+            self.waits[worker][blocked.under()] += max(at_ps - blocked.since_ps, 0)
         for worker, died_ps in self.dead.items():
             self.waits[worker]["its own end"] += max(at_ps - died_ps, 0)
+        stopped = stopped or len(self.dead) == self.n
         return timeline, hang_of(at_ps, self._blocked, [*self.dead], all_stopped=stopped)

@@ -77,8 +77,14 @@ class Blocked:
     def __enter__(self) -> None:
         self.everybody[self.worker] = self
 
-    def __exit__(self, *_: object) -> None:
-        self.everybody.pop(self.worker, None)
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None or not issubclass(error, simpy.Interrupt):  # else it dies waiting
+            self.everybody.pop(self.worker, None)
+
+    def under(self) -> str:
+        """What the time is called: of an exchange that all have come to, "exchange"."""
+        under_way = self.meeting is not None and not self.meeting.missing
+        return "exchange" if under_way else self.cause
 
     def who(self) -> Iterable[int]:
         """The workers that it waits for; in a meeting, who has not come."""

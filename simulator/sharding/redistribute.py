@@ -365,11 +365,16 @@ class PartialSums:
 
 
 def _took_ps(alone_ps: Callable[[Request], int], requests: Sequence[Request]) -> int:
-    """How long they take one after the other; those of one level are side by side."""
-    longest: dict[tuple[int, str], int] = {}
+    """How long they take one after the other; those of one level are side by side.
+
+    What comes before the swap of the outermost halves is not beside what comes behind it.
+    """
+    longest: dict[tuple[bool, int, str], int] = {}
+    outermost, swapped = min(one.mesh.level for one in requests), False
     for one in requests:
-        at = one.mesh.level, one.collective
+        at = swapped, one.mesh.level, one.collective
         longest[at] = max(longest.get(at, 0), alone_ps(one))
+        swapped = swapped or (one.collective == "swap" and one.mesh.level == outermost)
     return sum(longest.values())
 
 

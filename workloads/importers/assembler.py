@@ -148,14 +148,14 @@ class Assembler:
         return layer
 
     def _part(self, weight: Constant) -> str:
-        """Which part of its parameters it is; as the first one where they have no more parts."""
+        """Which part of its parameters it is; one as large where they have no more parts."""
         of = frozenset(weight.trained)
         parts = self._parts.setdefault(of, {})
         if weight.part in parts:
             return weight.part
         taken, each = sum(parts.values()), math.prod(weight.shape)
         if parts and taken + each > sum(weight.trained.values()):
-            return next(iter(parts))
+            return next((one for one, n in parts.items() if n == each), next(iter(parts)))
         parts[weight.part] = each
         return weight.part
 

@@ -54,8 +54,9 @@ def _step(assembler: Assembler, operation: ModelOperation) -> None:
     operands = assembler.operands(operation)
     constants = [value for value in operands if isinstance(value, Constant)]
     if len(constants) == len(operands):
-        for name, shape in operation.outputs.items():
-            assembler.values[name] = Constant.of(name, shape, constants)
+        for i, (name, shape) in enumerate(operation.outputs.items()):
+            how = f"{operation.attributes.get('part', name)}"
+            assembler.values[name] = Constant.of(f"{how} {i}", shape, constants)
         return
     for name, shape in operation.outputs.items():
         if min(shape, default=1) < 1:

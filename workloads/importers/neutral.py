@@ -66,12 +66,15 @@ class Constant:
     part: str = ""
 
     @staticmethod
-    def of(name: str, shape: Shape, constants: Sequence[Constant]) -> Constant:
-        """What is made of constants alone: a part of them where it has fewer elements."""
+    def of(how: str, shape: Shape, constants: Sequence[Constant]) -> Constant:
+        """What is made of constants alone: a part of them where it has fewer elements.
+
+        The same part where it is made in the same way, ``how``.
+        """
         trained = {key: n for one in constants for key, n in one.trained.items()}
-        whole = sum(math.prod(one.shape) for one in constants if one.trained)
+        largest = max((math.prod(one.shape) for one in constants if one.trained), default=0)
         above = next((one.part for one in constants if one.part), "")
-        return Constant(shape, trained, name if math.prod(shape) < whole else above)
+        return Constant(shape, trained, f"{above}/{how}" if math.prod(shape) < largest else above)
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ class Fit:
             )
             for one in found
             for way in ways
-            if way == ways[0] or REPLICAS.search(one.stage_hw)
+            if way == ways[0] or (REPLICAS.search(one.stage_hw) and "+" not in one.stage_hw)
         ]
 
 

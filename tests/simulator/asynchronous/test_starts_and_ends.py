@@ -38,3 +38,20 @@ def test_nobody_is_late_for_ever() -> None:
     """Eight alike, one of whom each round does without: he has the same weights as all others."""
     ours = watched("backup", 8, 20)
     assert max(ours.run.done) - min(ours.run.done) <= 1
+
+
+@pytest.mark.parametrize("method", ["all-reduce", "ps", "local-sgd", "hop", "async-ps"])
+def test_all_of_a_dead_workers_time_has_a_name(method: str) -> None:
+    """It computes, waits, or is dead; also where it waits when it dies, or has not begun."""
+    alone_ps = watched(method, 4, 12).timeline.makespan_ps
+    slow = Slowdowns(joins_s={1: 0.8 * alone_ps / 1e12}, dies_s={1: 0.3 * alone_ps / 1e12})
+    ours = watched(method, 4, 12, slow=slow)
+    whole_ps = max(ours.timeline.makespan_ps, ours.run.dead[1])
+    assert sum(ours.run.waits[1].values()) == pytest.approx(whole_ps, abs=9)
+
+
+def test_a_run_of_the_dead_is_said_to_stop() -> None:
+    dead = Slowdowns(dies_s={0: 0.0, 1: 1e-7})
+    ours = watched("async-ps", 2, 6, slow=dead, everybody=True)
+    assert ours.hang is not None
+    assert ours.hang.dead == (0, 1)

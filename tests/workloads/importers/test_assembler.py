@@ -319,3 +319,45 @@ def test_parts_of_a_parameter_are_matrices_of_their_own(
     )
     assert found.weights == parameters
     assert found.macs == len(parts) * 16
+
+
+def test_the_same_part_taken_twice_is_one_matrix() -> None:
+    """Once for each use, as a module does that is called again; a sum is no part."""
+    found = network(
+        op("select", "stack", (4, 4), "first", axis=0, part="0"),
+        op("matmul", "x first", (2, 4), "y0"),
+        op("select", "stack", (4, 4), "again", axis=0, part="0"),
+        op("matmul", "y0 again", (2, 4), "y1"),
+        constants=trained(stack=(3, 4, 4)),
+        x=(2, 4),
+        batch=2,
+    )
+    assert found.weights == 16
+    found = network(
+        op("add", "u v", (4, 4), "first"),
+        op("matmul", "x first", (2, 4), "y0"),
+        op("add", "u v", (4, 4), "again"),
+        op("matmul", "y0 again", (2, 4), "y1"),
+        constants=trained(u=(4, 4), v=(4, 4)),
+        x=(2, 4),
+        batch=2,
+    )
+    assert found.weights == 16
+
+
+def test_unequal_parts_meet_those_of_their_size_again() -> None:
+    found = network(
+        *(
+            op("slice", "w", shape, name)
+            for name, shape in (("q", (4, 4)), ("kv", (4, 8)), ("q2", (4, 4)), ("kv2", (4, 8)))
+        ),
+        op("matmul", "x q", (2, 4), "y0"),
+        op("matmul", "y0 kv", (2, 8), "z0"),
+        op("matmul", "y0 q2", (2, 4), "y1"),
+        op("matmul", "y1 kv2", (2, 8), "z1"),
+        constants=trained(w=(4, 12)),
+        x=(2, 4),
+        batch=2,
+    )
+    assert found.weights == 48
+    assert [layer.shared for layer in found.layers] == ["", "", "y0", "z0"]

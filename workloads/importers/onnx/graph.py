@@ -126,15 +126,17 @@ class Reader:
         """A node of constants: its outputs are constants, with values where they are small."""
         known = self.tensors.constants
         constants = [known[name] for name in node.input if name in known]
+        others = [n for n in node.input if n not in known or not known[n].trained]
+        how = f"{node.op_type} {others} {[a.SerializeToString() for a in node.attribute]}"
         elements = sum(math.prod(shape) for shape in shapes.values())
         if elements > MOST_MADE:
             raise NetworkError(f"it makes a constant of {elements:,} elements")
         found = fold(node, self.tensors.values, elements, self.opsets.get("", 1))
         for name, array in zip(node.output, found or (), strict=False):
             self.tensors.values[name] = array
-        for name, shape in shapes.items():
+        for i, (name, shape) in enumerate(shapes.items()):
             made = self.tensors.values[name].shape if name in self.tensors.values else shape
-            known[name] = Constant.of(name, tuple(made), constants)
+            known[name] = Constant.of(f"{how} {i}", tuple(made), constants)
 
     def _shapes(self, name: str, node: onnx.NodeProto) -> dict[str, Shape]:
         """The shape of every output: inferred, else as the file says, else as its input's."""

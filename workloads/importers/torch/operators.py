@@ -66,8 +66,15 @@ class Call:
         """The operation of this name; arguments that are no tensors count as left out."""
         names = tuple(tensor_name(value) for value in inputs)
         return ModelOperation(
-            self.name, verb, names, self.outputs, {"module": self.module, **attributes}
+            *(self.name, verb, names, self.outputs),
+            {"module": self.module, "part": self.how, **attributes},
         )
+
+    @property
+    def how(self) -> str:
+        """The operator and what of its arguments is no tensor: which part of one it takes."""
+        values = [*self.node.args, *self.node.kwargs.items()]
+        return f"{self.node.target} {[v for v in values if not isinstance(v, torch.fx.Node)]}"
 
     def all_inputs(self) -> tuple[str, ...]:
         """The names of all tensors among the arguments, in lists too."""
@@ -242,8 +249,10 @@ def _select(call: Call) -> ModelOperation:
 def _unbind(call: Call) -> list[ModelOperation]:
     axis, source = call.arg(1, "dim", 0), tensor_name(call.node.args[0])
     return [
-        ModelOperation(name, "select", (source,), {name: shape}, {"axis": axis})
-        for name, shape in call.outputs.items()
+        ModelOperation(
+            name, "select", (source,), {name: shape}, {"axis": axis, "part": f"{call.how} {i}"}
+        )
+        for i, (name, shape) in enumerate(call.outputs.items())
     ]
 
 
