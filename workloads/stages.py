@@ -130,7 +130,10 @@ class _Cutter:
         self._layers = {layer.name: layer for layer in network.layers}
         self._parts = [_Part() for _ in firsts]
         self._crossed: dict[tuple[int, int, Tensor, str], list[int]] = {}
-        """Who reads what of another stage: by producer, stage, shape, and which slice of it."""
+        """Who reads what of another stage: by producer, stage, shape, and which slice of it.
+
+        Noted while ``networks`` are made.
+        """
 
     def crossings(self) -> tuple[Crossing, ...]:
         """By producer, then stage; a tensor that several nodes of a stage read is sent once."""
@@ -186,12 +189,12 @@ class _Cutter:
         crossed = self._owner[name][0], here, shape, self._slice(name)
         self._crossed.setdefault(crossed, []).append(reader)
         if name not in self._parts[here].received:
-            shape = self._layers[name].output
-            self._parts[here].received[name] = _pass(name, INPUT, shape, RECEIVED)
+            made = self._layers[name].output
+            self._parts[here].received[name] = _pass(name, INPUT, made, RECEIVED)
             leaves = f"{name} {SENT}"
             there = self._parts[source].layers
             if all(layer.name != leaves for layer in there):
-                there.append(_pass(leaves, name, shape, SENT))
+                there.append(_pass(leaves, name, made, SENT))
         return name
 
     def _shared(self, layer: Layer, here: int) -> str:

@@ -13,7 +13,7 @@ from experiments.commands.studies import ENDINGS
 from experiments.face import inputs
 from experiments.options import options_text
 from experiments.output import UsageError, deliver, fitted, frame_of, whole_file
-from experiments.report.comparison import varied_keys
+from experiments.report.comparison import WHEN, varied_keys
 from experiments.results import formats
 from experiments.results.catalog import KINDS, LISTED, all_planners, rows_of
 from experiments.results.result import Answer, check_outputs, show
@@ -183,7 +183,6 @@ def _deliver(
 
 
 COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
-WHEN = ("finished", "version")
 LEAST_results = ("finished", "objective", "execution", "batch")
 """Columns that a narrow terminal goes without, the first ones first, those with one value before.
 

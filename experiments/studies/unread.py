@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from hardware import COMMAND_LINE, Array, SpecError
+from hardware import COMMAND_LINE, Array, Roofline, SpecError
 from hardware.topology import near_square
 from hardware.watched import unread, watched
 from planners import PlanError, load_planner
@@ -25,6 +25,7 @@ _SHARES = {
     "memory_efficiency": "traffic comes to the bandwidth",
 }
 """What a stack says of a chip's roofline."""
+USUAL = Roofline()
 KNOWN_CHIPS = 4
 """Up to so many chips a board's mesh is a measured machine's."""
 
@@ -68,7 +69,7 @@ def _without_shares(array: Array) -> Iterator[str]:
         for name, words in _SHARES.items():
             share = said.get(f"{entry}.roofline.{name}")
             if share is None or not share.source.startswith(("stack ", COMMAND_LINE)):
-                found.append((words, share.value if share else "1"))
+                found.append((words, share.value if share else f"{getattr(USUAL, name):g}"))
         if array.stack and found and not units:
             words, values = (" and ".join(map(str, of)) for of in zip(*found, strict=True))
             many = "those of its spec are" if len(found) > 1 else "that of its spec is"

@@ -55,7 +55,7 @@ def _step(assembler: Assembler, operation: ModelOperation) -> None:
     constants = [value for value in operands if isinstance(value, Constant)]
     if len(constants) == len(operands):
         for i, (name, shape) in enumerate(operation.outputs.items()):
-            how = f"{operation.attributes.get('part', name)}"
+            how = operation.attributes.get("part", name)
             assembler.values[name] = Constant.of(f"{how} {i}", shape, constants)
         return
     for name, shape in operation.outputs.items():

@@ -100,9 +100,11 @@ class AsyncParameterServer(ParameterServer):
             for event in answers:
                 yield from run.wait(w, event, "the server")
             if most is not None:
+                before = min(clocks)
                 clocks[w] += 1
-                for other in range(run.n):
-                    run.ring(other)
+                if min(clocks) > before:
+                    for other in range(run.n):
+                        run.ring(other)
                 yield from run.until(
                     w, lambda: clocks[w] - min(clocks) <= most, "the last worker", last
                 )
