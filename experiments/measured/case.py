@@ -37,7 +37,8 @@ from workloads.zoo.transformers import Transformer, transformer
 STEPS = ("step", "memory_formula")
 """Kinds of rows that are a transformer's step; of the second the memory is known."""
 SIZES = ("layers", "hidden", "ffn", "heads", "vocab", "seq")
-OF_EXPERTS = ("experts", "moe_ffn", "shared_ffn", "dense_layers")
+OF_ATTENTION = ("gated", "kv_heads", "head_dim")
+OF_EXPERTS = ("experts", "topk", "moe_ffn", "shared_ffn", "dense_layers")
 ROOM = 1.25
 """Of HBM, what a step may be counted to hold before more is taken to be computed again: in fp8
 and fp4 kernels keep what they have cast, and frameworks move to the host what lies idle; neither
@@ -164,7 +165,7 @@ def _case_of(row: Row) -> RowCase:
         strict_memory=bool(split.more),
     )
     if row.network:
-        network, also = _own_network(row)
+        network, also = _own_network(row, split)
         split = replace(split, assumed=(*split.assumed, *also))
     else:
         network = _network(_sizes(row, split))
@@ -241,6 +242,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
     model = row.model.lower()
     own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name) and not llama), {})
     sizes: dict[str, Any] = {key: getattr(row, key) or 0 for key in (*SIZES, *OF_EXPERTS)}
+    sizes["topk"] = sizes["topk"] or 2
     sizes |= {
         "activation": "silu" if row.gated else "gelu",
         "positions": "rotary" if llama else "table",
@@ -254,7 +256,6 @@ def _sizes(row: Row, split: Split) -> Transformer:
         gated=row.gated,
         norm="rms_norm" if llama else "layer_norm",
         fused_qkv=not llama or row.framework.startswith(MEGATRON),
-        topk=row.topk or 2,
         attention="fused" if split.fused_attention else "unfused",
         compiled=row.framework.startswith(COMPILED),
         eager_loss=without_compiler or row.framework.startswith("PyTorch"),
@@ -267,14 +268,16 @@ def _sizes(row: Row, split: Split) -> Transformer:
     )
 
 
-def _own_network(row: Row) -> tuple[Network, tuple[str, ...]]:
+def _own_network(row: Row, split: Split) -> tuple[Network, tuple[str, ...]]:
     """The network that a row names, and what is assumed or not read beside it.
 
-    A graph from a file is run as eager PyTorch runs it.
+    A graph from a file is run as eager PyTorch runs it. Attention is as the row says, if it does.
     """
-    unread = [key for key in ("hidden", "ffn", "heads", "vocab", "seq") if getattr(row, key)]
+    unread = [key for key in (*SIZES, *OF_ATTENTION, *OF_EXPERTS) if getattr(row, key)]
     also = [f"{', '.join(unread)} not read: the network has them"] if unread else []
     network = load_network(row.network)
+    if row.attn:
+        network = with_attention(network, "fused" if split.fused_attention else "unfused")
     compiled = network.sizes is not None or row.framework.startswith(COMPILED)
     return (network, (*also,)) if compiled else (eager(network), (*also, "eager kernels"))
 

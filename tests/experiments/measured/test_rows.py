@@ -12,7 +12,7 @@ from experiments.measured.rows import LeftOutError, Row, load, parse, shipped
 from experiments.output import UsageError
 from hardware.reader import MOST_ROWS
 from tests.experiments.measured.some_rows import SMALL, small, table
-from workloads import load_network
+from workloads import load_network, with_attention
 from workloads.exporters.onnx_model import to_onnx
 
 
@@ -90,7 +90,7 @@ def test_an_array_lies_beside_the_table(tmp_path: Path) -> None:
 def test_a_network_lies_beside_the_table(tmp_path: Path) -> None:
     """It stands for the sizes; with a name it is of the catalog."""
     path = tmp_path / "rows.csv"
-    unknown = dict.fromkeys(("layers", "hidden", "ffn", "heads", "vocab", "seq"), "")
+    unknown = dict.fromkeys(("layers", "hidden", "ffn", "heads", "vocab", "seq", "attn"), "")
     (tmp_path / "own.toml").write_text(
         'kind = "transformer"\nlayers = 2\nhidden = 64\nheads = 4\nvocab = 100\nseq = 32\n'
     )
@@ -98,9 +98,19 @@ def test_a_network_lies_beside_the_table(tmp_path: Path) -> None:
     (row,) = load(str(path))
     assert row.network == str(tmp_path / "own.toml")
     assert case_of(row).case.network == load_network(row.network)
-    path.write_text(table(SMALL | {"network": "own.toml"}))
+    path.write_text(table(SMALL | {"network": "own.toml", "attn": ""}))
     said = case_of(load(str(path))[0]).split.assumed
-    assert "hidden, ffn, heads, vocab, seq not read: the network has them" in said
+    unread = "layers, hidden, ffn, heads, vocab, seq, gated, kv_heads"
+    assert f"{unread} not read: the network has them" in said
+    beside = {"network": "own.toml", "kv_heads": 2, "experts": 4, "topk": 1, "attn": "unfused"}
+    path.write_text(table(SMALL | unknown | beside))
+    (row,) = load(str(path))
+    assert "gated, kv_heads, experts, topk not read: the network has them" in case_of(row).split.assumed
+    unfused = with_attention(load_network(row.network), "unfused")
+    assert case_of(row).case.network.layers == unfused.layers
+    path.write_text(table(SMALL | unknown | {"network": "lenet", "attn": "flash"}))
+    with pytest.raises(LeftOutError, match="no attention to be fused"):
+        case_of(load(str(path))[0])
     graph = load_network("lenet")
     save(to_onnx(graph), str(tmp_path / "graph.onnx"))
     for framework, apart in (("torchtitan", True), ("MaxText", False)):
