@@ -105,7 +105,10 @@ def test_a_network_lies_beside_the_table(tmp_path: Path) -> None:
     beside = {"network": "own.toml", "kv_heads": 2, "experts": 4, "topk": 1, "attn": "unfused"}
     path.write_text(table(SMALL | unknown | beside))
     (row,) = load(str(path))
-    assert "gated, kv_heads, experts, topk not read: the network has them" in case_of(row).split.assumed
+    assert (
+        "gated, kv_heads, experts, topk not read: the network has them"
+        in case_of(row).split.assumed
+    )
     unfused = with_attention(load_network(row.network), "unfused")
     assert case_of(row).case.network.layers == unfused.layers
     path.write_text(table(SMALL | unknown | {"network": "lenet", "attn": "flash"}))
