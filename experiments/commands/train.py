@@ -51,10 +51,6 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError(f"--{flag}: a --store keeps numbers, not timelines; leave one out")
         if flag in ("trace", "history") and args.compare and "," in args.compare:
             raise UsageError(f"--{flag}: of one method; use --method")
-    if args.compare and args.method != "all-reduce":
-        raise UsageError("--compare names the methods: leave out --method")
-    if args.compare and args.vary:
-        raise UsageError("--compare: not with --vary, which prints a row for each run")
     if args.history and not args.learn:
         raise UsageError("--history: only models that learn have one; add --learn logistic")
     if args.report and not args.report.endswith((".html", ".htm")):

@@ -211,8 +211,6 @@ def sweep(
     A range is FIRST:LAST:log:COUNT or FIRST:LAST:lin:COUNT; texts as "batch=64,128" work too.
     """
     axes = axes_of(vary)
-    if not axes:
-        raise UsageError('vary is empty: name what varies, as {"batch": [64, 128]}')
     planners = planners_for(planners, axes)
     study = study_of(networks, planners, array, batch, execution, set, options)
     return swept(study, grid_of(study, axes), estimate=estimate)

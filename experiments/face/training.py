@@ -95,6 +95,9 @@ class TrainResult(Answer):
             Result.save(self, target)
 
 
+USUAL = "all-reduce"
+
+
 @explicit(
     batch="samples of one worker's iteration (default 32)",
     vary="values by key: a grid of runs",
@@ -103,7 +106,7 @@ class TrainResult(Answer):
 def train(
     network: NetworkLike,
     workers: int,
-    method: str = "all-reduce",
+    method: str = USUAL,
     array: ArrayLike = "accpar-mixed",
     batch: int = 32,
     execution: ExecutionLike | None = None,
@@ -132,8 +135,8 @@ def train(
             raise UsageError(f"--{name}: only models that learn have one; add --learn logistic")
     if until not in ("average", "everybody"):
         raise UsageError(f"until {until!r}: one of average, everybody")
-    listed = compare if compare is None or isinstance(compare, str) else ",".join(compare)
-    methods = names(listed, list(ALGORITHMS), "compare") if listed else [method]
+    listed = compare is not None
+    methods = [method] if compare is None else _methods(compare, method, vary)
     changes = changed(set, options)
     place = array_of(array, changes)
     slow = [slowdown] if isinstance(slowdown, str) else slowdown
@@ -153,13 +156,23 @@ def train(
         loss,
         rate,
     )
-    if listed and store is not None and vary is None:
+    if listed and store is not None:
         return _kept(asked, methods, progress, store)
     if vary is not None or store is not None:
         return _grid(asked, vary, (named(array), changes), progress, store)
     if methods == [METHOD]:
         return _pipeline(asked)
-    return _compared(asked, methods, progress, listed=bool(listed))
+    return _compared(asked, methods, progress, listed=listed)
+
+
+def _methods(compare: str | Iterable[str], method: str, vary: Vary | None) -> list[str]:
+    """Those to compare, by name; raises UsageError where something else says the method."""
+    if method != USUAL:
+        raise UsageError("--compare names the methods: leave out --method")
+    if vary is not None:
+        raise UsageError("--compare: not with --vary, which prints a row for each run")
+    listed = compare if isinstance(compare, str) else ",".join(compare)
+    return names(listed, list(ALGORITHMS), "compare")
 
 
 def _compared(

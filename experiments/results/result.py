@@ -6,6 +6,7 @@ import argparse
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +163,7 @@ class Answer(Result):
 
     def to_dict(self) -> Any:
         """As JSON has it: an object, or a list."""
-        return self.data
+        return deepcopy(self.data)
 
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """A line of a spreadsheet each."""

@@ -143,10 +143,12 @@ def swept(study: Study, grid: Grid, *, estimate: bool = False) -> SweepResult:
 def axes_of(varied: Vary) -> tuple[Axis, ...]:
     """What is varied; raises UsageError."""
     if isinstance(varied, str):
-        return parse_axes([varied])
-    if isinstance(varied, Mapping):
-        return parse_axes(f"{key}={_values(key, values)}" for key, values in varied.items())
-    return parse_axes(varied)
+        varied = [varied]
+    elif isinstance(varied, Mapping):
+        varied = [f"{key}={_values(key, values)}" for key, values in varied.items()]
+    if not (axes := parse_axes(varied)):
+        raise UsageError('vary is empty: name what varies, as {"batch": [64, 128]}')
+    return axes
 
 
 def _values(key: str, values: str | Iterable[object]) -> str:

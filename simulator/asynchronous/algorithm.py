@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
@@ -64,9 +65,13 @@ def _read(field: Field[Any], kind: Any, text: str) -> Any:
     if kind is bool:
         return text == "yes"
     try:
-        return kind(text)
+        value = kind(text)
     except ValueError:
-        raise TrainingError(f"option {field.name}={text}: a whole number{apart}") from None
+        value = math.nan
+    if isinstance(value, float) and not math.isfinite(value):
+        what = "a number" if kind is float else "a whole number"
+        raise TrainingError(f"option {field.name}={text}: {what}{apart}")
+    return value
 
 
 def within(name: str, value: int, least: int, most: int | None = None, why: str = "") -> None:

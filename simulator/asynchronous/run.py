@@ -62,6 +62,9 @@ class Run:
         self.ends: list[column[int]] = [column("q") for _ in range(self.n)]
         self.waits: list[Counter[str]] = [Counter() for _ in range(self.n)]
         self.staleness, self.gaps = Counter[int](), Counter[int]()
+        self._entered: list[int] = []
+        self._entered_ps = 0
+        self._started = False
         self.history: list[Event] = []
         self.dead: dict[int, int] = {}
         """When each dead worker died (ps)."""
@@ -97,6 +100,7 @@ class Run:
 
     def work(self, worker: int, generator: Process) -> None:
         """Start a worker's process, when it joins; it goes until the run ends or it dies."""
+        self._started = True
         process = self.machine.process(self._life(worker, generator), worker)
         if worker in self.slowdowns.dies_s:
             self.env.process(self._die(worker, process))
@@ -106,7 +110,12 @@ class Run:
 
         def all_of(worker: int) -> Process:
             for iteration in count():
+                before = self.at[worker]
                 yield from iterate(worker, iteration)
+                if self.at[worker] == before:
+                    raise TrainingError(
+                        f"worker {worker} does not finish iteration {iteration} (run.finish)"
+                    )
 
         for worker in range(self.n):
             self.work(worker, all_of(worker))
@@ -249,7 +258,12 @@ class Run:
             self._over.succeed()
 
     def enter(self, worker: int, iteration: int) -> None:
-        """A worker is in another iteration now; how far it is ahead of the last one is counted."""
+        """A worker is in another iteration now; how far it is ahead of the last one is counted.
+
+        That is when all have moved that move in the same picosecond.
+        """
+        if self.now != self._entered_ps:
+            self._count_gaps()
         inside = self._in
         inside[self.at[worker]] -= 1
         inside[iteration] += 1
@@ -257,12 +271,21 @@ class Run:
         while not inside[self.slowest]:
             del inside[self.slowest]
             self.slowest += 1
-        self.gaps[iteration - self.slowest] += 1
+        self._entered.append(iteration)
+
+    def _count_gaps(self) -> None:
+        self.gaps.update(max(iteration - self.slowest, 0) for iteration in self._entered)
+        self._entered, self._entered_ps = [], self.now
 
     # The run itself
 
     def run(self) -> tuple[Timeline, Hang | None]:
-        """Go on until the end, or until nobody can; who waits then, for ever or for the dead."""
+        """Go on until the end, or until nobody can; who waits then, for ever or for the dead.
+
+        Raises TrainingError where no worker was started, or an iteration is never finished.
+        """
+        if not self._started:
+            raise TrainingError("the method starts no worker (run.each, or run.work)")
         try:
             timeline = self.machine.run(self._over)
         except DeadlockError:
@@ -270,6 +293,7 @@ class Run:
             stopped = True
         else:
             stopped = False
+        self._count_gaps()
         at_ps = timeline.makespan_ps
         for worker, blocked in self._blocked.items():  # who waits at the end has waited so long
             self.waits[worker][blocked.under()] += max(at_ps - blocked.since_ps, 0)

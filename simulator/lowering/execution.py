@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict
+from numbers import Real
+from typing import Any, Literal, TypedDict, get_args
 
 from hardware import Array, Model, Stack, by_core, format_quantity
 from planners import Staging
 from planners.plan.updates import ZERO_STAGE
+from simulator.cost.recompute import is_mode
+from simulator.engine.errors import SimulationError
 from simulator.engine.operations import Sends
 
 PUBLISHED_IGNORES = {
@@ -48,6 +51,32 @@ class ComputingOptions(TypedDict):
     early_stop: bool
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _one_of(*words: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in words
+
+
+IS_VALID: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        ("overlap", "whole_shards", "strict_memory", "early_stop"), lambda v: isinstance(v, bool)
+    ),
+    "model": _one_of(*IGNORES),
+    "bucket_bytes": lambda size: size is None or (_is_number(size) and size >= 0),
+    "staging": lambda staging: staging is None or isinstance(staging, Staging),
+    "mode": _one_of("training", "inference"),
+    "update": _one_of("", "auto", *ZERO_STAGE),
+    "recompute": lambda mode: isinstance(mode, str) and is_mode(mode),
+    "update_order": _one_of("", "layers", "arrival"),
+    "memory_reserve": lambda share: _is_number(share) and 0 <= share < 1,
+    "paces": lambda paces: isinstance(paces, tuple) and all(_is_number(n) and n > 0 for n in paces),
+    "sends": _one_of("", *get_args(Sends)),
+}
+"""Which values the options of an execution model may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """An execution model and its options, which only ``deployed`` has.
@@ -69,6 +98,7 @@ class Execution:
     as they are made). ``paces`` say how many times as long each place of a pipeline takes to
     compute (none: none takes longer). Stages go on "beside" their ``sends``, or these are "waited
     for", or go in a "rendezvous" (``stage_sends``); "": as without a stack.
+    Raises SimulationError for a value that an option cannot have.
     """
 
     model: Model = "published"
@@ -86,6 +116,11 @@ class Execution:
     memory_reserve: float = 0.0
     paces: tuple[float, ...] = ()
     sends: Sends | Literal[""] = ""
+
+    def __post_init__(self) -> None:
+        for name, is_valid in IS_VALID.items():
+            if not is_valid(value := getattr(self, name)):
+                raise SimulationError(f"execution: {name}={value!r} is no value of it")
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""

@@ -65,6 +65,7 @@ class Assembler:
         self._parts: dict[frozenset[str], dict[str, int]] = {}
         """Of the same parameters the elements of each part that layers have."""
         self._counted: set[str] = set()
+        self._biases = set[tuple[frozenset[str], str]]()
         first = {x: op.verb for op in reversed(model.operations) for x in op.inputs[:1]}
         for name, shape in model.inputs.items():
             self.values[name] = Value(self._input_dims(name, shape, first.get(name, "")))
@@ -173,6 +174,16 @@ class Assembler:
         }
         self._counted.update(new)
         return sum(new.values())
+
+    def biased(self, vector: Value | Constant | None) -> bool:
+        """Whether a layer adds a trained vector that no other has; a module again has its first."""
+        if not isinstance(vector, Constant):
+            return False
+        key = frozenset(vector.trained), vector.part
+        again = bool(vector.trained) and key in self._biases
+        self._biases.add(key)
+        self.count([vector])
+        return not again
 
     def made(self, operation: ModelOperation, layer: Layer, dims: Dims, behind: str | None) -> None:
         """The first output is what a layer wrote; any further ones come from it too."""

@@ -65,9 +65,8 @@ def linear(
     if odd or groups < 1:
         raise NetworkError(f"{value.shape} times {weight.shape} is not {operation.output}")
     sizes = _sizes(value.dims, groups, features)
-    sizes["bias"] = isinstance(bias, Constant)
+    sizes["bias"] = assembler.biased(bias)
     layer = assembler.weighted(operation, "fc", weight, value, **sizes)
-    assembler.count([bias])
     role = Role.POSITION if groups == 1 else Role.CHANNEL
     rows = tuple(retag(d, role) for d in value.dims[:-1])
     if groups > 1:
@@ -108,9 +107,8 @@ def experts(assembler: Assembler, operation: ModelOperation) -> None:
         )
     into, out = groups * depth, groups * features
     sizes = {"input": Tensor(into, each), "output": Tensor(out, each), "groups": groups}
-    biased = isinstance(bias, Constant)
+    biased = assembler.biased(bias)
     layer = assembler.weighted(operation, "fc", weight, value, **sizes, bias=biased)
-    assembler.count([bias])
     dims = (retag(value.dims[0], Role.POSITION), dim(features, Role.CHANNEL))
     assembler.product(operation, layer, dims)
 

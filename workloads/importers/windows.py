@@ -23,8 +23,8 @@ def conv(assembler: Assembler, operation: ModelOperation) -> None:
     dims = _map_dims(value.dims, shape)
     bias, sizes = assembler.operand(operation, 2), _measures(operation)
     sizes |= {"input": _map(value.dims, value.shape), "output": _map(dims, shape)}
-    layer = assembler.weighted(operation, "conv", weight, value, **sizes, bias=bias is not None)
-    assembler.count([bias])
+    biased = assembler.biased(bias) or isinstance(bias, Value)
+    layer = assembler.weighted(operation, "conv", weight, value, **sizes, bias=biased)
     if layer.weights != math.prod(weight.shape):
         raise NetworkError(f"{layer.weights} weights expected, its tensor is {weight.shape}")
     assembler.product(operation, layer, dims)
@@ -67,8 +67,9 @@ def cell(assembler: Assembler, operation: ModelOperation) -> None:
     steps = Tensor(size_of(value.dims[2]), height, width)
     states = replace(steps, channels=directions * hidden)
     sizes = {"input": steps, "output": states, "directions": directions}
-    sizes["bias"] = attributes["biased"]
-    layer = assembler.weighted(operation, operation.verb, Constant((), trained), value, **sizes)
+    weight = Constant((), trained)
+    sizes["bias"] = assembler.biased(weight) and attributes["biased"]
+    layer = assembler.weighted(operation, operation.verb, weight, value, **sizes)
     first, second = (retag(d, Role.POSITION) for d in value.dims[:2])
     both, features = dim(directions, Role.CHANNEL), dim(hidden, Role.CHANNEL)
     every: Dims = (first, second, (*both, *features))

@@ -106,17 +106,26 @@ def test_alone_is_as_often_as_it_is_asked_for() -> None:
 
 def test_gaps_are_to_the_last_worker_and_skipped_iterations_count() -> None:
     ours = run(3, 9)
-    for worker in (0, 0, 1, 2):
+    for at_ps, worker in enumerate((0, 0, 1, 2), 1):
+        ours.env.run(until=at_ps)
         ours.finish(worker)
+    ours.env.run(until=5)
+    ours.finish(2, 5)
     # entered: 1 (0 ahead of the last), 2, 1, and 1 when the last one comes: 1, 2, 1, 0
     assert dict(ours.gaps) == {1: 2, 2: 1, 0: 1}
     assert ours.slowest == 1
-    ours.finish(2, 5)
     assert ours.at == [2, 1, 6]
     assert ours.done == [2, 1, 2]
-    assert ours.gaps[5] == 1
+    ours.env.run(until=6)
     ours.finish(1)
+    assert ours.gaps[5] == 1
     assert ours.slowest == 2
+
+
+def test_who_moves_in_the_same_picosecond_is_not_ahead() -> None:
+    """Behind a barrier all enter the next iteration together."""
+    found = watched("all-reduce", 4, 10).run
+    assert dict(found.gaps) == {0: 40}
 
 
 def test_progress_is_told_every_hundredth() -> None:
@@ -217,8 +226,14 @@ def test_the_smallest_method() -> None:
     method.check(3)
     assert method.servers == 0
     method.start(ours)
-    timeline, hang = ours.run()
-    assert len(timeline) == 0
-    assert hang is None
+    with pytest.raises(TrainingError, match="starts no worker"):
+        ours.run()
     with pytest.raises(TrainingError, match="option 'x': nobody does anything has none"):
         Idle.of({"x": "1"})
+
+
+def test_a_method_that_never_finishes_an_iteration_is_refused() -> None:
+    ours = run()
+    ours.each(lambda worker, iteration: iter([ours.step(worker, iteration)]))
+    with pytest.raises(TrainingError, match=r"worker \d does not finish iteration 0"):
+        ours.run()
