@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 
 import numpy as np
@@ -80,7 +80,7 @@ class Wires:
         """Build the fabrics, innermost first: a message takes the first that joins its ends."""
         kinds = self.array.group.kinds
         hbm = np.repeat([d.hbm_bytes_per_s for d, _ in kinds], [n * d.chips for d, n in kinds])
-        self._add(Memory(hbm, lambda chip: f"chip{chip}"), self.chip, self.chip, "HBM")
+        self._add(Memory(hbm, "chip{}".format), self.chip, self.chip, "HBM")
         levels, outermost = self.topology.levels, list[tuple[Ports, Ints]]()
         for kind, (device, _) in enumerate(kinds):
             here = self.kind == kind
@@ -101,7 +101,7 @@ class Wires:
             self._network(outermost)
         elif len(kinds) > 1:
             ports, latency_s = self._board_ports()
-            switch = Switch(ports, latency_s, lambda board: f"board{board}")
+            switch = Switch(ports, latency_s, "board{}".format)
             self._add(switch, np.zeros_like(self.board), self.board, "between kinds of boards")
         chips = self.topology.joins == "chips"
         self.units = (self.chip, *([] if chips else [self.board]), *self._groups)
@@ -117,7 +117,7 @@ class Wires:
         network = Ports(
             np.concatenate([of.ports for of, _ in kinds]),
             np.concatenate([of.latency_s[: len(of.ports)] for of, _ in kinds]),
-            lambda port: f"tier {number} port{port}",
+            f"tier {number} port{{}}".format,
             behind,
             over=level.oversubscription,
         )
@@ -184,7 +184,7 @@ class Wires:
             near_square(device.chips),
             np.full(count * device.chips, bytes_per_s),
             links.latency_s if links else device.network_latency_s,
-            lambda board: f"board{first + board} chip",
+            partial(_chip_name, first),
             wrap=False,
         )
 
@@ -358,3 +358,7 @@ def _flat(sources: ArrayLike, targets: ArrayLike, flows: ArrayLike) -> tuple[Int
         np.asarray(flows, dtype=np.float64),
     )
     return a.ravel(), b.ravel(), many.ravel()
+
+
+def _chip_name(first: int, board: int) -> str:
+    return f"board{first + board} chip"

@@ -138,9 +138,7 @@ def _fabric(tier: Tier, copies: int, name: str) -> Fabric:
     ports = np.full(copies * members, tier.bytes_per_s)
     latency_s = np.full(len(ports), tier.latency_s)
 
-    def label(node: int) -> str:
-        return f"{name}{node}"
-
+    label = f"{name}{{}}".format
     if tier.kind == "switch":
         return Ports(ports, latency_s, label, members, over=tier.oversubscription)
     if tier.kind == "cables":
@@ -149,5 +147,5 @@ def _fabric(tier: Tier, copies: int, name: str) -> Fabric:
         return FullyConnected(ports, latency_s, label, members)
     dimensions = 1 if tier.kind == "ring" else tier.dimensions
     shape = tier.shape or near_cubic(members, dimensions)
-    where = (lambda copy: f"{copy}.{name}") if copies > 1 else (lambda _: name)
+    where = (f"{{}}.{name}" if copies > 1 else name).format
     return Grid(shape, ports, tier.latency_s, where, wrap=tier.kind != "mesh")

@@ -83,7 +83,7 @@ class Grid(Fabric):
             topology.shape_of(nodes.group.size),
             nodes.ports,
             float(nodes.latency_s.max()),
-            lambda _: nodes.name,
+            nodes.name.format,
             wrap=topology.kind != "mesh",
             two_way=topology.two_way,
         )
