@@ -25,6 +25,8 @@ from hardware.spec import Settings, beneath, command_line, load_settings, rejoin
 from hardware.stack import Chosen, of_optimizer, of_precision
 
 MOST_ACCELERATORS = 1 << 17
+ONE_SHAPE = ("ring", "torus", "mesh")
+"""Topologies that no links join to another one of their kind."""
 _OF_THE_ENTRY = ("device", "count")
 _OF_TRAINING = ("precision", "optimizer", "stack")
 NO_STACK = "none"
@@ -97,6 +99,12 @@ def load_array(name: str, overrides: Iterable[str] = (), *, usual: bool = False)
     group = Group(waiting(_merge_alike(kinds)))
     if table.nodes > 1 and len(group.kinds) > 1:
         what = f"{table.nodes} nodes of unlike devices; write counts of the whole array instead"
+        raise SpecError(f"{own['nodes'].origin}: nodes: {what}")
+    if table.nodes > 1 and not table.topology.levels and table.topology.kind in ONE_SHAPE:
+        what = (
+            f"a {table.topology.kind} has no links to another one; write topology.levels, or more "
+            "devices for a larger one"
+        )
         raise SpecError(f"{own['nodes'].origin}: nodes: {what}")
     if group.size > MOST_ACCELERATORS:
         raise SpecError(f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}")

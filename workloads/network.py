@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 
@@ -100,7 +100,8 @@ def blocks(network: Network) -> tuple[tuple[str, ...], ...]:
     """The names of the layers of each block that a network repeats, in its order.
 
     Blocks are called alike but for a number; of several such names the one with most layers.
-    What a stage receives is no layer of one.
+    Where all have a second number, as layer3.4.conv1 of a ResNet, and one tensor alone enters each,
+    blocks are those within. What a stage receives is no layer of one.
     """
     found: dict[str, dict[str, list[str]]] = {}
     for layer in network.layers:
@@ -111,7 +112,30 @@ def blocks(network: Network) -> tuple[tuple[str, ...], ...]:
         return ()
     layers = Counter({stem: sum(map(len, some.values())) for stem, some in found.items()})
     (stem, _), *_ = layers.most_common(1)
-    return tuple(map(tuple, found[stem].values()))
+    coarse = tuple(map(tuple, found[stem].values()))
+    return _within(network, coarse) or coarse
+
+
+def _within(network: Network, groups: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """The blocks by the second number of names; none where not all are entered by one tensor."""
+    found: dict[str, list[str]] = {}
+    for name in (name for group in groups for name in group):
+        numbers = [*NUMBER.finditer(name)][:2]
+        if len(numbers) < 2:
+            return ()
+        found.setdefault(name[: numbers[1].end()], []).append(name)
+    place = {layer.name: i for i, layer in enumerate(network.layers)}
+    last = {name: i for i, layer in enumerate(network.layers) for name in layer.inputs}
+    firsts = {place[names[0]]: names for names in found.values()}
+    alive = set[str]()
+    for i, layer in enumerate(network.layers):
+        alive = {name for name in alive if last.get(name, -1) >= i}
+        if i in firsts:
+            together = place[firsts[i][-1]] - i == len(firsts[i]) - 1
+            if len(alive | {*layer.inputs}) != 1 or not together:
+                return ()
+        alive.add(layer.name)
+    return tuple(map(tuple, found.values()))
 
 
 def unnamed(network: Network) -> Hashable:

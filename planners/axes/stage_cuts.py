@@ -33,7 +33,8 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
     Where their number is no multiple of the stages, what stands before the first block
     and behind the last count as one each (126 blocks on 16 stages: 7 in the first and
     the last, 8 in the others), and what is left over goes to the first ones that may
-    have more. Where blocks are too few, or differ in size, stages have as many FLOPs as may be,
+    have more. Where blocks are too few, differ in size, or are less than half of the graph (as
+    three equal convolutions of VGG are), stages have equal FLOPs as far as may be,
     and one tensor crosses each cut if that can be. Raises PlanError for more stages than layers
     with weights.
     """
@@ -41,7 +42,8 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
         return (0,)
     blocks = blocks_of(graph)
     begins = (*blocks.firsts, blocks.end)
-    counts = _counts(len(blocks.firsts), stages) if blocks.alike else None
+    most = 2 * (blocks.end - begins[0]) >= len(graph)
+    counts = _counts(len(blocks.firsts), stages) if blocks.alike and most else None
     if counts and (begins[0] or counts[0]) and (blocks.end < len(graph) or counts[-1]):
         return (0, *(begins[passed] for passed in accumulate(counts[:-1])))
     flops = sizing(graph).of(1, whole(graph), fused=True).flops

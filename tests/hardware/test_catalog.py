@@ -79,6 +79,11 @@ def test_a_list_counts_all_nodes() -> None:
     assert (sizes["h100-cluster"], sizes["gb200-cluster"], sizes["tpu-v3-pod"]) == (32, 144, 256)
 
 
+def test_copies_of_a_torus_are_not_joined() -> None:
+    with pytest.raises(SpecError, match="nodes: a torus has no links to another one"):
+        load_array("tpu-v3-pod", ["nodes=2"])
+
+
 def test_nodes_of_other_sizes() -> None:
     array = load_array("a100-cluster", ["devices.0.count=4", "nodes=8"])
     assert [tier.members for tier in array.topology.levels] == [4, 0]

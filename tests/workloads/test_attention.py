@@ -115,7 +115,23 @@ def test_blocks_may_be_unlike_and_there_may_be_none() -> None:
     assert len(found) == 5
     assert len(found[0]) < len(found[4])
     assert blocks(load_network("lenet")) == ()
-    assert len(blocks(load_network("resnet50"))) == 4
+
+
+def test_blocks_within_stages_are_entered_by_one_tensor() -> None:
+    """Of a ResNet-50 bottlenecks, 3 + 4 + 6 + 3; of an MLP with a residual the whole."""
+    found = blocks(load_network("resnet50"))
+    names = [f"layer{k}.{i}" for k, many in enumerate((3, 4, 6, 3), 1) for i in range(many)]
+    assert [block[0].rpartition(".")[0] for block in found] == names
+    assert all(
+        name.startswith(f"{one}.") for one, b in zip(names, found, strict=True) for name in b
+    )
+    net = Builder("mlp", 8, 1, 1)
+    for k in range(3):
+        before = net.last
+        net.fc(f"block{k}.mlp.0.up", 16)
+        net.fc(f"block{k}.mlp.1.down", 8)
+        net.add(f"block{k}.mlp.2.sum", net.last, before)
+    assert [len(block) for block in blocks(net.build())] == [3, 3, 3]
 
 
 def test_the_core_of_attention() -> None:

@@ -51,6 +51,17 @@ def test_blocks_that_begin_alike_are_blocks(dense: int) -> None:
     assert [graph[v].name for v in begins] == ["embedding", "layer2.query", "layer4.query"]
 
 
+def test_a_few_equal_layers_are_no_blocks() -> None:
+    """Three of VGG-16's 16 layers are equal; stages of one each left all else to the first."""
+    graph = partition_graph(load_network("vgg16"))
+    begins = [*firsts("vgg16", 4), ""]
+    work, stage = [0.0] * 4, -1
+    for node in graph:
+        stage += node.name == begins[stage + 1]
+        work[stage] += node.in_channels * node.out_channels * node.kernel_area * node.out_area
+    assert max(work) < 1.5 * sum(work) / 4
+
+
 def two_sizes(narrow: int) -> Network:
     """Blocks of two products and a sum, three of 64 channels and three of ``narrow``."""
     net = Builder("two", 3, 8, 8)
