@@ -57,7 +57,7 @@ NEEDS = {"cost": "price", "energy": "power"}
 SHOWN = 15
 COLUMNS = ("size", "micro_batch", "update")
 RATES = {
-    "tokens": ("tokens_per_s_each", "tokens/s per device", 1),
+    "tokens": ("tokens_per_s_each", "tokens/s per chip", 1),
     "samples": ("samples_per_s", "samples/s", 1),
     "cost": ("usd_per_trillion_tokens", "$ per 10^12 tokens", 1),
     "energy": ("j_per_trillion_tokens", "GJ per 10^12 tokens", 1e9),

@@ -20,7 +20,7 @@ COMMANDS = (
     option("fit.tokens_per_step N", "tokens of a step, in place of --batch", kind="count"),
     option(
         "fit.objective time|tokens|cost|energy",
-        "what to rank by: step time, tokens/s per device, dollars or joules per token",
+        "what to rank by: step time, tokens/s per chip, dollars or joules per token",
         value="time",
     ),
     switch(

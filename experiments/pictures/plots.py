@@ -340,7 +340,7 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float |
         raise UsageError("--plot: no combination fits, so there is nothing to draw")
     tokens = rows[0]["tokens_per_s_each"] is not None
     key, up = (
-        ("tokens_per_s_each", "tokens/s per device") if tokens else ("samples_per_s", "samples/s")
+        ("tokens_per_s_each", "tokens/s per chip") if tokens else ("samples_per_s", "samples/s")
     )
     figure, (axes,) = panels(6.4, 4.2)
     places = [(row["peak_memory_bytes"] / 2**30, row[key]) for row in rows]

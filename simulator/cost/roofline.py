@@ -91,8 +91,11 @@ class Core:
     def rate(self, operator: Operator, shard: Shard | None = None) -> float:
         """FLOP/s of an operator: those of fused attention, of wide operands, of weights.
 
-        Without a shard those of any that is aligned.
+        Without a shard those of any that is aligned. Products of block-circulant weights may be
+        done beside all others, on vector units: they take no time of matrix units.
         """
+        if self.units is not None and operator.block > 1:
+            return math.inf
         if operator.attention:
             fused = self.attention_flops_per_s or self.flops_per_s
             return fused * (self.attention_backward if operator.phase is Phase.BACKWARD else 1.0)

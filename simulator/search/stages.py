@@ -138,12 +138,25 @@ def stages_bound(timeline: Timeline) -> StepBound | None:
     if timeline.batch_ps is not None and timeline.period is None:
         return None
     exchanged = _exchanges(timeline)
-    worked = [time.computing + ps for time, ps in zip(core_steps(timeline), exchanged, strict=True)]
+    worked = [work + ps for work, ps in zip(_work(timeline), exchanged, strict=True)]
     if timeline.batch_ps is None:
         begins = _begins(timeline)
         worked = [work + begin for work, begin in zip(worked, begins, strict=True)]
     most_ps = max(worked, default=0) // timeline.batches
     return StepBound(most_ps / PICOSECONDS, THESE_STAGES) if most_ps else None
+
+
+def _work(timeline: Timeline) -> Iterator[int]:
+    """How long each worker computes at least (ps); of cores of several units the busiest unit."""
+    alone_ps = ints([operation.duration_ps for operation in timeline.operations])
+    unit = ints([operation.unit for operation in timeline.operations])
+    done = ints(timeline.columns.operation)
+    for step, mine in zip(core_steps(timeline), doings(timeline), strict=True):
+        if len(step.worker.units) > 1:
+            computed = done[mine.computed]
+            yield int(np.bincount(unit[computed], alone_ps[computed], 1).max())
+        else:
+            yield step.computing
 
 
 def _exchanges(timeline: Timeline) -> list[int]:

@@ -210,13 +210,13 @@ def row_of(
     """A combination as a table has it; seconds and rates are None where it does not fit."""
     seconds, devices = outputs["iteration_s"], case.execution.planned(case.array).group.size
     rates = None if seconds is None else throughput(case, seconds)
-    tokens = rates.tokens_per_s if rates else None
+    tokens, chips = rates.tokens_per_s if rates else None, sum(n for _, n in case.array.group.chips)
     return choice.fields() | {
         "iteration_s": seconds,
         "devices": devices,
         "first_pass_s": estimate.seconds if estimate else None,
         "tokens_per_s": tokens,
-        "tokens_per_s_each": None if tokens is None else tokens / devices,
+        "tokens_per_s_each": None if tokens is None else tokens / chips,
         "samples_per_s": rates.samples_per_s if rates else None,
         "share_of_peak": rates.share_of_peak if rates else None,
         "peak_memory_bytes": max((one["peak_bytes"] for one in outputs["memory"]), default=None),
