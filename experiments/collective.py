@@ -79,7 +79,7 @@ def collective(
         found = offer(wires, collective, wires.nodes, size_bytes, algorithm)
         done("running")
         data = _data(wires, collective, size_bytes, found, algorithm)
-        data["warnings"] = unread.changed(place, DEPLOYED)
+        data["warnings"] = [*unread.changed(place, DEPLOYED), *unread.small_tori(place)]
         done("")
     return CollectiveResult(
         data,

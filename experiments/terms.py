@@ -40,7 +40,7 @@ BOUNDS = {
 
 _TENSORS = {
     Phase.FORWARD: "activations",
-    Phase.RECOMPUTE: "recomputed activations",
+    Phase.RECOMPUTE: "activations again",
     Phase.BACKWARD: "activation gradients",
     Phase.GRADIENT: "weight gradients",
     Phase.UPDATE: "weights",

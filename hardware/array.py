@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -268,7 +269,12 @@ class Array:
         return replace(self, group=replace(self.group, kinds=kinds))
 
     def slower(self, times: float) -> Array:
-        """The same array, all chips of which take so many times as long to compute."""
+        """The same array, all chips of which take so many times as long to compute.
+
+        Raises SpecError unless that is above 0, and finite.
+        """
+        if not 0 < times < math.inf:
+            raise SpecError(f"slower: {times!r} times: must be above 0, and finite")
         return self.with_devices(
             lambda d: replace(d, roofline=replace(d.roofline, slowest=times * d.roofline.slowest))
         )

@@ -89,6 +89,7 @@ def of_precision(chosen: Entry, device: str, settings: Settings) -> Settings:
     """
     name = str(chosen.value)
     has = [key.removeprefix(_PEAKS) for key in settings if key.startswith(_PEAKS)]
+    units = any(key.startswith("units.") for key in settings)
     formats = {"compute": name} | ({"attention": "bf16"} if name in NARROW else {})
     lacking = [one for one in formats.values() if one not in (has or ["bf16"])]
     if lacking:
@@ -97,6 +98,7 @@ def of_precision(chosen: Entry, device: str, settings: Settings) -> Settings:
             f'{_PEAKS}{one} = "…"' for one in dict.fromkeys(formats.values()) if one not in has
         ]
         gives = f"; {' with '.join(needed)} gives it that" if own else ""
+        gives = "; its units are described for no other format" if units else gives
         known = ", ".join(has) or "bf16 alone"
         raise SpecError(
             f"{chosen.origin}: precision: {device} has no {lacking[0]}; it has {known}{gives}"

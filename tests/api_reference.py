@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,24 @@ def _entry(name: str, found: Any) -> str:
     lines = [f"\n### `{name}`\n"]
     if _is_function(found):
         signature = inspect.signature(found)
-        arguments = "".join(f"        {_argument(p)},\n" for p in signature.parameters.values())
+        arguments = "".join(f"        {one},\n" for one in _arguments(signature))
         inside = f"\n{arguments}    " if arguments else ""
         lines.append(f"\n    {name}({inside}) -> {signature.return_annotation}\n")
-    lines.append("\n" + (inspect.getdoc(found) or "").strip() + "\n")
+    said = "The version that is installed." if isinstance(found, str) else inspect.getdoc(found)
+    lines.append("\n" + (said or "").strip() + "\n")
     if isinstance(found, type) and not _is_error(found):
         lines.extend(_members(found))
     return "".join(lines)
+
+
+def _arguments(signature: inspect.Signature) -> Iterator[str]:
+    """Each as it is written; a star stands before those that go by name alone."""
+    starred = False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        yield _argument(parameter)
 
 
 def _argument(parameter: inspect.Parameter) -> str:

@@ -11,6 +11,7 @@ from experiments.design.runs import fields_of, units_of
 from experiments.design.space import Design
 from experiments.design.study import Asked, Found
 from experiments.output import table
+from experiments.studies.step_numbers import readable
 from hardware import format_quantity
 
 MOST_ROWS = 10
@@ -112,13 +113,14 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
             "value": f"{ran['value']:.3f}",
             "mm2": f"{ran['area_mm2']:.1f}",
             "W": f"{ran['power_w']:.0f}",
-            "samples/s": "; ".join(f"{n['samples_per_s']:,.0f}" for n in ran["networks"].values()),
+            "samples/s": "; ".join(readable(n["samples_per_s"]) for n in ran["networks"].values()),
         }
         for ran in (data["base"], *_first(data["candidates"]))
     ]
     names = ", ".join(data["networks"])
     parts: list[Table | str] = [
         table(f"{names} on {data['array']}: {data['objective']} over the base design", shown),
+        f"{data['mode'].capitalize()}, batch {data['batch']:,}, {data['planner']}.",
         f"{data['search']} search: {data['evaluations']:,} evaluations of {data['designs']:,} "
         f"designs in {data['search_s']:.2f} s; at most {data['area_mm2']:.1f} mm2 and "
         f"{data['power_w']:.0f} W a chip.",

@@ -56,7 +56,7 @@ class UnitUse:
     """All cores, or slices of HBM, of one device: how long they are busy, as fractions of the step.
 
     Where cores have several units these are there, by name, in place of them. ``of_peak`` is
-    what they do (FLOPs, bytes) over what they could in the step; of vector units nothing.
+    what they do (FLOPs, bytes) over what they could in the step; None of vector units.
     """
 
     device: str
@@ -64,7 +64,7 @@ class UnitUse:
     count: int
     busy: float
     busiest: float
-    of_peak: float
+    of_peak: float | None
 
 
 def links(timeline: Timeline) -> list[LinkUse]:
@@ -177,7 +177,7 @@ def units(timeline: Timeline) -> list[UnitUse]:
         amount = math.fsum(done[i] * n for i, n in zip(members, many, strict=True))
         count = sum(many)
         rate = _rate(timeline.program.workers[0].unit, device, kind)
-        of_peak = amount / (rate * count * step_s) if rate and step_s else 0.0
+        of_peak = amount / (rate * count * step_s) if rate and step_s else None
         busiest = max(int(busy[i]) for i in members) / step
         mean = weighted / (step * count)
         uses.append(UnitUse(device.name, kind, count, mean, busiest, of_peak))

@@ -76,7 +76,7 @@ def _sentences(
     number = " and ".join(map(str, slowest.stages))
     kinds = kinds_of(timeline)
     on = f", {kinds[slowest.rank, slowest.replica]}" if len({*kinds.values()}) > 1 else ""
-    per = slowest.busy / PICOSECONDS
+    per = min(slowest.busy, slowest.run_ps) / PICOSECONDS
     yield (
         f"Stage {number} ({layers}{on}) is the slowest: it is busy for "
         f"{duration(per)} of {duration(slowest.run_ps / PICOSECONDS)}. "

@@ -107,6 +107,9 @@ def why_nothing(key: str, before: Case, after: Array, bounds: Mapping[str, float
     bound = "links" if topic == "element" and "formats" in ignores else BOUND_OF[topic]
     rooflines = [device.roofline for device, _ in after.group.kinds]
     hosts = any(one.host_s or one.host_layer_s for one in rooflines)
+    alone = before.execution.planned(before.array).group.size == 1
+    if bound == "links" and alone:
+        return "nothing is exchanged by one device"
     return _not_on_the_path(bound, bounds, hosts=hosts and bound in ("FLOPs", "HBM"))
 
 
@@ -202,6 +205,8 @@ def turn(what: str, case: Case, plan: Plan, base: Timeline, bounds: Mapping[str,
         reason = why_nothing(KNOBS[what], case, changed.array, bounds)
         if not alike(again, plan):
             reason += "; the planner chooses another plan, which is not faster"
+    elif same.iteration_s > base.iteration_s and any(d.units for d, _ in case.array.group.kinds):
+        reason = "list scheduling puts units' work in order, which is not always the best one"
     return Knob(what, same.iteration_s, replanned.iteration_s, reason)
 
 

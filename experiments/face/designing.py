@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -44,6 +44,10 @@ from experiments.pictures.plots import pareto
 from experiments.results.result import Result
 from experiments.studies.case import Case
 from experiments.studies.running.estimate import check_memory, forewarn
+from experiments.studies.unread import changed
+from hardware import Array
+from planners.plan.updates import ARRIVAL
+from simulator import Execution, usual
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,7 +141,7 @@ def design(
     Raises NetworkError, PlanError, SpecError or UsageError.
     """
     place, chosen, size = array_of(array, set), planner_of(planner), batch_of(batch)
-    execution = execution_of("deployed", cast("ModelOptions", options), place)
+    execution = _execution(options, place)
     if size < 1:
         raise UsageError(f"--batch {size}: at least one sample")
     found = networks_of(networks, transforms_of(options), place)
@@ -169,6 +173,16 @@ def design(
     output: dict[str, Any] = data[0] if len(data) == 1 else {"designs": data}
     output["warnings"] = [*told, *(note for case in cases for note in case.network.notes)]
     return DesignResult(output, tuple(studies))
+
+
+def _execution(options: DesignOptions, array: Array) -> Execution:
+    """The deployed model; as WHAM's, weights are updated when their gradients are there."""
+    if usual(array).model != "deployed":
+        tell(f"design runs designs under the deployed model, not {usual(array).model}.")
+    found = execution_of("deployed", cast("ModelOptions", options), array)
+    for said in changed(array, found):
+        tell(said)
+    return replace(found, update_order=ARRIVAL)
 
 
 def _limits(cases: Sequence[Case], area: float | str | None, power: float | str | None) -> Limits:

@@ -256,21 +256,29 @@ def checked(
     found = dict(given)
     for name, value in given.items():
         said = str(parameters[name].annotation).replace("os.", "").split("|")
-        kinds = {one.strip() for one in said} - {"None"}
-        if value is None or not kinds <= KINDS.keys():
+        kinds = {one.strip() for one in said}
+        optional = "None" in kinds or parameters[name].default is None
+        kinds -= {"None"}
+        if (value is None and optional) or not kinds <= KINDS.keys():
             continue
         truth = isinstance(value, bool) and "bool" not in kinds  # Python has it for a number
-        numeric = isinstance(value, str) and "bool" not in kinds and value.isdecimal()
+        number = kinds & {"int", "float"} and "bool" not in kinds
+        numeric = number and isinstance(value, str) and value.isdecimal()
         if truth or not (numeric or any(isinstance(value, KINDS[one][0]) for one in kinds)):
-            words = " or ".join(KINDS[one][1] for one in sorted(kinds))
+            words = " or ".join(dict.fromkeys(KINDS[one][1] for one in sorted(kinds)))
             raise UsageError(f"{name} {repr(value)[:80]}: must be {words}")
         if numeric and "str" not in kinds:
             found[name] = int(value)
     return found
 
 
-KINDS: dict[str, tuple[type, str]] = {
+KINDS: dict[str, tuple[Any, str]] = {
     "Changes": (Iterable, 'changes as "KEY=VALUE"'),
+    "Vary": (Iterable, "values by key"),
+    "Iterable[str]": (Iterable, "a list"),
+    "Iterable[int]": (Iterable, "a list"),
+    "Progress": (Callable, "a function of a text"),
+    "StoreLike": ((str, PathLike, Store), "a path or an open store"),
     "PathLike[str]": (PathLike, "a path"),
     "str": (str, "text"),
     "bool": (bool, "True or False"),

@@ -94,11 +94,11 @@ SPLIT = (
     ),
     option("pipeline.micro_batches M", "micro-batches of a batch", "1"),
     option("pipeline.virtual V", "stages of each place; --parallel vp=V", "1"),
-    option("pipeline.cuts L1,L2", "layers that stages begin with", "balanced by time"),
+    option("pipeline.cuts L1,L2", "layers that stages begin with", "whole blocks, or balanced"),
     option(
         "pipeline.tied copies",
         "weights that stages share: each stage stores a copy, and gradients are summed",
-        "none",
+        "no copies",
     ),
     option(
         "pipeline.vertical_sync",

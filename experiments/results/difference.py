@@ -147,6 +147,10 @@ def differing(
     metrics: tuple[str, ...] = ("time",),
 ) -> DifferenceResult:
     """Compare two steps; raises UsageError unless network, array and batch are the same."""
+    for given in (first, second):
+        if not isinstance(given, StepResult):
+            what = type(given).__name__
+            raise UsageError(f"difference of a {what}: takes two steps, as simulate() returns")
     ours, theirs = first.case, second.case
     for what, one, other in (
         ("networks", ours.network.name, theirs.network.name),

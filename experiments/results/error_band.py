@@ -250,6 +250,12 @@ NO_STACK = (
 
 UNMEASURED = "No error band: none of the measured steps that bands are made from is {}."
 OTHER = "of a network that is no language model (tokens and attention)"
+OF_IMAGES = ("ngc-2019", "ngc-2020", "tensorflow-2017")
+"""Stacks that were checked on measured steps of convolutional networks."""
+OF_TEXTS = (
+    "Stack {} was checked on language models alone; on convolutional networks of V100 and A100 "
+    "ngc-2020 was."
+)
 
 
 def assumed(case: Case) -> list[str]:
@@ -265,7 +271,9 @@ def assumed(case: Case) -> list[str]:
     no_stack = [NO_STACK] if array.stack is None and "stack" not in stated else []
     what = f"on {' or '.join(unmeasured)}" if unmeasured else OTHER
     has_none = unmeasured or not (no_stack or _is_language_model(case.network))
+    stack = array.stack.name if array.stack else OF_IMAGES[0]
+    unlike = [] if unmeasured or stack in OF_IMAGES else [OF_TEXTS.format(stack)]
     return [
-        *([UNMEASURED.format(what)] if has_none else no_stack),
+        *([UNMEASURED.format(what), *unlike] if has_none else no_stack),
         *([SGD] if one_moment and case.network.sizes and "optimizer" not in stated else []),
     ]

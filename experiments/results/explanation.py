@@ -266,11 +266,12 @@ def _units(result: Explanation) -> Table:
     columns = ("unit", "count", "busy", "busiest one", "of its peak")
     table = table_of("Busiest units", columns, ("unit",))
     for unit in result.units:
-        shares = (unit.busy, unit.busiest, unit.of_peak)
         name = {"hbm": "HBM", "core": "cores"}.get(unit.unit, unit.unit)
-        table.add_row(
-            f"{name} of {unit.device}", f"{unit.count:,}", *(f"{share:.2%}" for share in shares)
+        shares = (
+            "" if share is None else f"{share:.2%}"
+            for share in (unit.busy, unit.busiest, unit.of_peak)
         )
+        table.add_row(f"{name} of {unit.device}", f"{unit.count:,}", *shares)
     return table
 
 

@@ -117,9 +117,11 @@ class StepResult(Result):
 
     @property
     def _of_stages(self) -> list[str]:
-        """Where stages are not as frameworks have them, and what is said of none."""
+        """Where stages are not as frameworks have them, what is said of none, and an odd MFU."""
         case, plan = self.case, self.plan
-        return cut_blocks(case.network, plan) + no_effect(case.network, case.execution, plan)
+        said = cut_blocks(case.network, plan) + no_effect(case.network, case.execution, plan)
+        above = numbers.throughput(case, self.iteration_s).share_of_peak > 1
+        return said + [numbers.ABOVE_PEAK] * above
 
     @property
     def unread(self) -> list[str]:
@@ -338,7 +340,7 @@ def _rows(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "step time", duration(result["iteration_s"])
     yield from band_rows(result["error_band"])
     if (bound_s := result["lower_bound_s"]) is not None:
-        yield "lower bound", f"{duration(bound_s)}; the step is {result['step_gap']:.1%} above"
+        yield "lower bound", f"{duration(bound_s)}; the step is {result['step_gap']:z.1%} above"
     yield from numbers.throughput_rows(result)
     if result["predicted_s"] is not None:
         yield "planner's prediction", duration(result["predicted_s"])

@@ -49,7 +49,12 @@ class SweepResult(Result):
         return changes_of_place(self.grid, self.table) or []
 
     def step(self, row: int) -> StepResult:
-        """The step of a row of ``to_frame()`` with plan and timeline, simulated again."""
+        """The step of row number ``row`` of ``to_frame()``, simulated again: plan and timeline.
+
+        Raises UsageError where there is no such row.
+        """
+        if not isinstance(row, int) or not 0 <= row < len(self.table):
+            raise UsageError(f"step {row!r}: a row's number, from 0 to {len(self.table) - 1}")
         key = self.table["key"].iloc[row]
         cases = (case for point in self.grid.points() for case in self.grid.cases(point))
         return stepped(next(case for case in cases if case.key == key))

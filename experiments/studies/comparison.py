@@ -142,7 +142,10 @@ def refuse_twins(networks: Iterable[Network]) -> None:
     """Raise NetworkError when two networks have one name: results go by it."""
     names = [network.name for network in networks]
     if twins := sorted({name for name in names if names.count(name) > 1}):
-        raise NetworkError(f"several networks are called {', '.join(twins)}; rename a file")
+        raise NetworkError(
+            f"several networks are called {', '.join(twins)}; rename a file, or in Python "
+            "dataclasses.replace(accelarray.network(…), name=…)"
+        )
 
 
 def named(planners: Iterable[str | Planner]) -> dict[str, str | Planner]:

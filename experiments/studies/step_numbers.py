@@ -34,6 +34,11 @@ CONVENTION = (
     "of all peaks."
 )
 
+ABOVE_PEAK = (
+    "MFU is above 100%: it counts FLOPs that no device computes (activation gradients of the first "
+    "layer, half of causal attention), or that are computed faster than at the peak that it "
+    "divides by (other formats, vector units)."
+)
 ALL_COMPUTED = (
     "HFU (hardware FLOPs utilization) counts the FLOPs that the devices computed. Recomputation "
     "makes HFU higher than MFU. Skipped work makes HFU lower: half of fused causal attention, "

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from hardware import COMMAND_LINE, Array, Roofline, SpecError
-from hardware.topology import near_square
+from hardware.topology import near_cubic, near_square
 from hardware.watched import unread, watched
 from planners import PlanError, load_planner
 from simulator import DEPLOYED, PUBLISHED, Execution, SimulationError, simulate
@@ -26,6 +26,8 @@ _SHARES = {
 }
 """What a stack says of a chip's roofline."""
 USUAL = Roofline()
+LEAST_SIDE = 4
+"""Of a torus of TPU v4 or v5p (Google Cloud documentation)."""
 KNOWN_CHIPS = 4
 """Up to so many chips a board's mesh is a measured machine's."""
 
@@ -51,6 +53,7 @@ def _assumed(array: Array, execution: Execution) -> Iterator[str]:
         return
     yield from dict.fromkeys(_without_shares(array))
     if array.topology.joins == "chips":
+        yield from small_tori(array)
         return
     for device in dict.fromkeys(d for d, _ in array.group.kinds if d.chips > KNOWN_CHIPS):
         sides = " x ".join(map(str, near_square(device.chips)))
@@ -58,6 +61,21 @@ def _assumed(array: Array, execution: Execution) -> Iterator[str]:
             f"The {device.chips} chips of a {device.name} are taken to be joined as a {sides} "
             f'mesh; topology.joins = "chips" with [[topology.levels]] says how they are.'
         )
+
+
+def small_tori(array: Array) -> Iterator[str]:
+    """Tori of TPUs that are too small to have links around."""
+    for i, tier in enumerate(array.topology.levels):
+        if tier.kind != "torus" or tier.dimensions != 3:
+            continue
+        chips = sum(count for _, count in array.group.chips)
+        sides = tier.shape or near_cubic(tier.members or chips, tier.dimensions)
+        if min(sides) < LEAST_SIDE:
+            yield (
+                f"A torus of {' x '.join(map(str, sides))} is taken to have links around; slices "
+                f"of TPU v4 and v5p have them from 4 x 4 x 4 up (else topology.levels.{i}.kind="
+                "mesh)."
+            )
 
 
 def _without_shares(array: Array) -> Iterator[str]:
@@ -113,7 +131,9 @@ def _sentences(
         readers.setdefault(reading, []).append(name)
     for reading, of in readers.items():
         does = f"the {' and the '.join(reading)} model does" if reading else "no model does"
-        if execution.model == "deployed" and (tiers := _tiers(of, array)):
+        if all(key.endswith("energy.transfer") for key in of):
+            does = "nothing is exchanged here"
+        elif execution.model == "deployed" and (tiers := _tiers(of, array)):
             does = f"what counts here is {tiers}"
         elif execution.model == "deployed" and _of_units(of, array):
             does = "what counts here is units.clock and units.matrix"

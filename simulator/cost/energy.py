@@ -8,8 +8,8 @@ Both execution models come here, and count what their records count:
 Published, an operation's FLOPs are the paper's and it moves nothing in HBM.
 Deployed, FLOPs are two a multiply-accumulate (with the padding of a matrix
 unit that is filled whole, which it does compute), HBM bytes are the
-roofline's, tiles included, and what an exchange's cores receive is paid
-alike on every wire, inside a chip as well. Zero for a device whose spec says
+roofline's, tiles included, and what an exchange's cores receive at least, whatever
+its algorithm, is paid alike on every wire, inside a chip as well. Zero for a device whose spec says
 nothing; ``Timeline.energy_j`` is None then.
 """
 

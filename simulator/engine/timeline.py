@@ -230,7 +230,10 @@ class Timeline:
 
     @property
     def traffic_bytes(self) -> float:
-        """Bytes received in the whole array for a batch, by its records; HBM traffic is not."""
+        """Bytes received in the whole array for a batch, by its records; HBM traffic is not.
+
+        Of a collective what it must move at least: its algorithm may move more (``link_bytes``).
+        """
         amounts = self._amounts(lambda operation: operation.bytes).items()
         moved = math.fsum(amount for (_, kind), amount in amounts if kind != MEMORY)
         return moved / self.batches

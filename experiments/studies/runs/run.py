@@ -266,7 +266,7 @@ def run_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if energy := found.get("energy"):
         most = energy["most_j_per_step"] / energy["j_per_step"]
         watts = f"{energy['w_per_device']:,.0f} W per chip"
-        joules = f"{energy['j_per_step'] / 1e3:,.4g} kJ a step"
+        joules = f"{format_quantity(energy['j_per_step'], 'J', 4)} a step"
         yield "energy, by power", f"{joules}, {watts}; at most {most:.2f}x"
     if goodput := found.get("goodput"):
         yield from _goodput_rows(goodput)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -142,6 +143,8 @@ class Training:
             raise UsageError(f"--iterations {self.iterations}: within 1…{most:,}")
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed}: 0 or more")
+        if self.loss is not None and not 0 < self.loss < math.inf:
+            raise UsageError(f"--loss {self.loss}: above 0, and finite")
         if self.workers < 1:
             raise UsageError(f"--workers {self.workers}: at least one worker")
         if (staging := self.execution.staging) is not None:

@@ -231,7 +231,8 @@ class Writer:
 
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""
-        order_by_units(self.programs, self.rules.choices, partial(alone_s, self.rules.wires))
+        exchange_s, in_layers = partial(alone_s, self.rules.wires), not self.rules.updates_arrive
+        order_by_units(self.programs, self.rules.choices, exchange_s, in_layers=in_layers)
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)
         return tree

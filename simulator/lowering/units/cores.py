@@ -41,7 +41,7 @@ def sites(network: Network, plan: Plan, array: Array, execution: Execution) -> l
         )
     planned, found = execution.planned(array), list[Site]()
     if plan.pipeline is None:
-        return _of(0, Deployed(network, plan, planned, execution, folded=True))
+        return _of(0, Deployed(network, plan, planned, execution, folded=True), 1)
     cut = cut_as_planned(network, plan, inference=execution.inference)
     for stage, of in enumerate(plan.pipeline.stages):
         if of.plans:
@@ -49,18 +49,18 @@ def sites(network: Network, plan: Plan, array: Array, execution: Execution) -> l
         place = plan.pipeline.places[of.place]
         part = planned.part(place.first, place.each)
         own = Deployed(cut.networks[stage], of.plan, part, execution, folded=True)
-        found += _of(stage, own)
+        found += _of(stage, own, plan.pipeline.micro_batches)
     return found
 
 
-def _of(stage: int, rules: Deployed) -> list[Site]:
+def _of(stage: int, rules: Deployed, micro_batches: int) -> list[Site]:
     writer = Writer(rules)
     for item in rules.items:
         writer.write(item)
-    return [Site(stage, program.copies, _step(rules, program)) for program in writer.programs]
+    return [Site(stage, one.copies, _step(rules, one, micro_batches)) for one in writer.programs]
 
 
-def _step(rules: Deployed, program: WorkerProgram) -> UnitStep:
+def _step(rules: Deployed, program: WorkerProgram, micro_batches: int) -> UnitStep:
     """A program without its exchanges: who waits for one waits for what that waits for."""
     parts: list[Needed] = []
     place: list[tuple[int, ...]] = []
@@ -73,4 +73,5 @@ def _step(rules: Deployed, program: WorkerProgram) -> UnitStep:
         parts.append(Needed(rules.operator_of[task.operation], needs))
     execution = rules.execution
     core = core_of(program.device, whole=execution.whole_shards, inference=execution.inference)
-    return UnitStep(parts, [rules.held(v, s) for v, s in enumerate(program.shards)], core)
+    held = [rules.held(v, s) for v, s in enumerate(program.shards)]
+    return UnitStep(parts, held, core, micro_batches)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware import Units
+from planners.order import Phase
 from planners.partition import Shard
 from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, flops, traffic
@@ -54,8 +55,13 @@ class Priced:
 class UnitStep:
     """A step of one core, of which the units are still open."""
 
-    def __init__(self, parts: Sequence[Needed], shards: Sequence[Shard], core: Core) -> None:
-        """``shards`` are what the core has of each node, as operators find it."""
+    def __init__(
+        self, parts: Sequence[Needed], shards: Sequence[Shard], core: Core, micro_batches: int = 1
+    ) -> None:
+        """``shards`` are what the core has of each node, as operators find it.
+
+        Of an update, which ends so many micro-batches, each has its part.
+        """
         self._core = core
         self.parts = tuple(parts)
         ops = [part.operator for part in self.parts]
@@ -64,12 +70,13 @@ class UnitStep:
         sides = [product_of(op, shard)[1:] if op.macs else (0, 0, 0, 0) for op, shard in pairs]
         self._sides = np.array(sides, dtype=np.int64).reshape(-1, 4).T
         self._kernel = np.array([op.kernel for op in ops])
-        self._lanes = np.array([lanes_of(op, shard) for op, shard in pairs])
+        part = np.array([1 / micro_batches if op.phase is Phase.UPDATE else 1.0 for op in ops])
+        self._lanes = np.array([lanes_of(op, shard) for op, shard in pairs]) * part
         spectral = [spectral_lanes(op, s) if op.block > 1 else np.inf for op, s in pairs]
         self._without_matrix = self._lanes + np.array(spectral)
         """Lane cycles of what vector units can do as well."""
-        self._bytes = np.array([traffic(op, shard, core) for op, shard in pairs])
-        steps = np.array([float(op.steps) for op in ops])
+        self._bytes = np.array([traffic(op, shard, core) for op, shard in pairs]) * part
+        steps = np.array([float(op.steps) for op in ops]) * part
         self._overhead_s, self._host_s = core.overhead_s * steps, core.host_s * steps
         self.flops = np.array([flops(op, shard) for op, shard in pairs])
 

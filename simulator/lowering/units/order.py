@@ -7,7 +7,8 @@ wait forever.
 Exchanges are taken to last as long as they do alone, one behind the other. So what a long one
 waits for is urgent: gradients of weights go out early. Updates that wait for exchanges come last,
 in the order of the program: nobody knows beforehand when an exchange ends, and a unit that waits
-for it does nothing else meanwhile.
+for it does nothing else meanwhile. So do all updates of an optimizer that begins when every
+gradient is there (``in_layers``).
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def order_by_units(
     programs: Sequence[WorkerProgram],
     choices: Mapping[Operation, Choice],
     exchange_s: Callable[[Operation], float],
+    *,
+    in_layers: bool,
 ) -> None:
     """Give the lines of programs whose cores have units their places (``WorkerProgram.starts``).
 
@@ -71,7 +74,7 @@ def order_by_units(
     for program in programs:
         units.append(lanes[-1])
         lanes.append(lanes[-1] + max(1, len(program.units)))
-    order = _Tasks(programs, units, choices, exchange_s)
+    order = _Tasks(programs, units, choices, exchange_s, in_layers=in_layers)
     for operation, members in _together(programs):
         order.add(operation, members)
     starts, chosen = list_schedule(order.tasks, lanes[-1])
@@ -94,7 +97,10 @@ class _Tasks:
         units: Sequence[int],
         choices: Mapping[Operation, Choice],
         exchange_s: Callable[[Operation], float],
+        *,
+        in_layers: bool,
     ) -> None:
+        self._in_layers = in_layers
         self._programs, self._units, self._choices = programs, units, choices
         self._exchange_s = exchange_s
         self.tasks: list[UnitTask] = []
@@ -115,7 +121,7 @@ class _Tasks:
             self._exchanged |= dict.fromkeys((s for s, _ in members), number)
             self._exchanges.add(number)
             duration_ps = max(duration_ps, round(self._exchange_s(operation) * PICOSECONDS))
-        elif operation.phase is Phase.UPDATE and needs & self._exchanges:
+        elif operation.phase is Phase.UPDATE and (self._in_layers or needs & self._exchanges):
             needs |= {self._updated[s]} if s in self._updated else {*numbers[s]}
             self._updated[s] = number
         goes_on = task.parties or task.receives

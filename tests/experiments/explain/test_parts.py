@@ -68,7 +68,7 @@ def test_links_and_units_are_never_given_away_twice(timeline: Timeline) -> None:
         assert limits.max(initial=0) <= timeline.iteration_s * (1 + 1e-9)
     for unit in units(timeline):
         assert 0 <= unit.busy <= unit.busiest <= 1
-        assert 0 <= unit.of_peak <= 1 + 1e-9
+        assert 0 <= (unit.of_peak or 0) <= 1 + 1e-9
     cores = sum(unit.count for unit in units(timeline) if unit.unit == "core")
     assert cores == timeline.cores
 

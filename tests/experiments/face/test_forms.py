@@ -1,6 +1,8 @@
 """Names, paths, objects and functions are the same step."""
 
 import dataclasses
+import math
+import pickle
 import re
 import types
 from pathlib import Path
@@ -13,7 +15,7 @@ import accelarray
 from accelarray import PlanError, UsageError
 from planners import TIME, Objective, Partition, PartitionType, load_planner
 from planners.hierarchy import plan_hierarchy
-from simulator import DEPLOYED
+from simulator import DEPLOYED, Execution, SimulationError
 from tests.experiments.face import SMALL
 from workloads import load_network
 from workloads.exporters.onnx_model import to_onnx
@@ -263,3 +265,48 @@ def test_fit_has_micro_batches_of_each_combination_alone() -> None:
 def test_values_of_another_kind_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)):
         accelarray.fit("lenet", "h100-cluster", 64, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "foo"},
+        {"overlap": "none"},
+        {"whole_shards": "exact"},
+        {"bucket_bytes": math.nan},
+        {"bucket_bytes": "1 MB"},
+        {"mode": "infer"},
+        {"recompute": "foo"},
+        {"update_order": "foo"},
+        {"memory_reserve": -1.0},
+        {"paces": (-1.0,)},
+        {"staging": "x"},
+    ],
+)
+def test_an_execution_checks_its_values(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(SimulationError, match=f"execution: {name}="):
+        Execution(**options)
+
+
+@pytest.mark.parametrize("array", ["accpar-mixed", "tpu-v3-8", "h100-cluster", "tpu-mixed"])
+def test_a_step_goes_to_other_processes_and_back(array: str) -> None:
+    step = accelarray.simulate("lenet", "data_parallel", array, batch=512)
+    again = pickle.loads(pickle.dumps(step))  # noqa: S301  (our own)
+    assert again.timeline.iteration_s == step.iteration_s
+    assert again.to_dict()["phases"] == step.to_dict()["phases"]
+
+
+def test_what_to_dict_returns_is_the_callers_own() -> None:
+    found = accelarray.collective("all-reduce", 1e6, "tpu-v3-8")
+    before = found.time_s
+    found.to_dict()["time_s"] *= 2
+    assert found.time_s == before
+
+
+def test_a_step_of_a_sweep_has_a_row() -> None:
+    found = accelarray.sweep({"batch": [64, 128]}, "lenet", "owt", "tpu-v3-8")
+    assert found.step(1).case.batch == 128
+    for row in (2, -1, "0"):
+        with pytest.raises(UsageError, match="a row's number, from 0 to 1"):
+            found.step(row)  # type: ignore[arg-type]

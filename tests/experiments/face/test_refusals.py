@@ -113,6 +113,27 @@ def test_errors_are_those_of_the_command(
             "vary 'array': expected numbers, names or quantities with a unit, found a Array",
         ),
         (sweep({"array": ["a,b"]}, "lenet", "owt"), UsageError, "has a comma"),
+        (simulate("lenet", "owt", set=None), UsageError, "set None: must be changes"),
+        (sweep({}, "lenet", "owt"), UsageError, "vary is empty"),
+        (lambda: accelarray.train("lenet", 2, vary={}), UsageError, "vary is empty"),
+        (
+            lambda: accelarray.train("lenet", 2, "ps", compare="ps,ad-psgd"),
+            UsageError,
+            "--compare names the methods",
+        ),
+        (
+            lambda: accelarray.train("lenet", 2, compare="ps", vary={"batch": [1, 2]}),
+            UsageError,
+            "--compare: not with --vary",
+        ),
+        (lambda: accelarray.train("lenet", 2, compare=[]), UsageError, "name at least one"),
+        (
+            lambda: accelarray.train("lenet", 2, learn="logistic", loss=-1.0),
+            UsageError,
+            "--loss -1.0: above 0",
+        ),
+        (lambda: accelarray.difference("a", "b"), UsageError, "difference of a str"),  # type: ignore[call-overload]
+        (lambda: ARRAY.slower(0.0), SpecError, "slower: 0.0 times"),
         (simulate("lenet", "owt", set=1), UsageError, 'set 1: must be changes as "KEY=VALUE"'),
         (lambda: accelarray.read(3), UsageError, "path 3: must be a path or text"),  # type: ignore[arg-type]
         (lambda: accelarray.train("lenet", 2.5), UsageError, "workers 2.5: must be a whole"),  # type: ignore[arg-type]

@@ -243,6 +243,18 @@ def test_units_price_their_products_themselves(change: str) -> None:
     assert said.endswith("no model does.")
 
 
+def test_energy_of_exchanges_where_nothing_is_exchanged() -> None:
+    energy = [f"devices.0.energy.{key}" for key in ("mac=1 pJ", "hbm=1 pJ/B", "transfer=9 pJ/B")]
+    (said,) = changed(load_array("wham-1", energy), DEPLOYED)
+    assert said.endswith("energy.transfer, which was changed; nothing is exchanged here.")
+
+
+@pytest.mark.parametrize(("count", "told"), [(8, True), (32, True), (64, False)])
+def test_small_tori_of_tpus_have_no_links_around(count: int, told: bool) -> None:
+    said = warnings(load_array("tpu-v4-slice", [f"devices.0.count={count}"]), DEPLOYED)
+    assert any("slices of TPU v4 and v5p" in one for one in said) == told
+
+
 def test_what_whole_shards_read_is_not_read_by_no_model() -> None:
     array = load_array("a100-cluster", ["devices.0.roofline.pad_heads=96"])
     (said,) = changed(array, replace(DEPLOYED, whole_shards=False))

@@ -234,6 +234,10 @@ def test_the_smallest_method() -> None:
 
 def test_a_method_that_never_finishes_an_iteration_is_refused() -> None:
     ours = run()
-    ours.each(lambda worker, iteration: iter([ours.step(worker, iteration)]))
+
+    def iterate(worker: int, iteration: int) -> Process:
+        yield ours.step(worker, iteration)
+
+    ours.each(iterate)
     with pytest.raises(TrainingError, match=r"worker \d does not finish iteration 0"):
         ours.run()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.studies.case import Case, plan_of
 from hardware import Array, MatrixUnit, Units, VectorUnit, load_array
 from planners import Plan, Staging, load_planner
 from planners.order import Kind, Phase
@@ -19,10 +20,12 @@ from simulator.lowering.step.deployed import Deployed
 from simulator.lowering.step.training_step import Writer
 from simulator.lowering.units.cores import sites
 from simulator.search.bounds import step_bound
+from simulator.search.stages import stages_bound
 from tests.simulator.analysis.over_time import memory_over_time
 from tests.simulator.lowering.slow_needs import Needs, before
 from tests.strategies import convolutional_networks, plans
 from workloads import Builder, Network, load_network
+from workloads.transforms import circulant
 
 FREE = "devices.0.hbm.bandwidth=1e9 GB/s"
 """A memory that nobody waits for."""
@@ -227,8 +230,9 @@ def test_a_bound_knows_that_one_computes_while_another_moves(width: int) -> None
     network = builder.build()
     units = Units(700e6, (MatrixUnit(16, 16),), (VectorUnit(128, 256),), 2.0**28)
     array = array_of(1, units, "devices.0.hbm.bandwidth=20 GB/s")
-    found = simulate(network, planned(network, array, 4), array, DEPLOYED)
-    bound = step_bound(network, DEPLOYED.planned(array), 4, DEPLOYED, layout=True)
+    how = replace(DEPLOYED, update_order="arrival")
+    found = simulate(network, planned(network, array, 4), array, how)
+    bound = step_bound(network, how.planned(array), 4, how, layout=True)
     assert bound is not None
     assert 0.8 * found.iteration_s < bound.seconds <= found.iteration_s
 
@@ -307,3 +311,55 @@ def test_updates_wait_for_exchanges_behind_all_else(order: str) -> None:
         first = next(r.layer for r in computed if r.phase == Phase.UPDATE)
         assert first == ("conv1" if order == "layers" else "fc8")
     assert steps == sorted(steps, reverse=True)
+
+
+def test_an_optimizer_in_layers_comes_behind_all_gradients_on_one_device_too() -> None:
+    """So of devices with free links none is faster than one alone; as they arrive one is."""
+    network, free = load_network("alexnet"), ("network.bandwidth=1e9 GB/s", "network.latency=0 s")
+    steps = {}
+    for order, count in (("layers", 1), ("layers", 2), ("arrival", 1)):
+        how, array = replace(DEPLOYED, update_order=order), array_of(count, None, *free)
+        plan = planned(network, array, 64 * count)
+        steps[order, count] = simulate(network, plan, array, how).iteration_s
+    assert steps["layers", 2] == pytest.approx(steps["layers", 1], rel=1e-3)
+    assert steps["arrival", 1] < 0.9 * steps["layers", 1]
+
+
+def test_a_bound_of_stages_on_units_is_no_schedules_own() -> None:
+    """The busiest unit's work: how much of it others do meanwhile differs."""
+    network, array, found = load_network("alexnet"), array_of(2), []
+    for schedule in ("gpipe", "1f1b", "zero-bubble"):
+        staging = Staging(stages=2, micro_batches=4, schedule=schedule)
+        how = replace(DEPLOYED, staging=staging)
+        plan = plan_of(Case(network, "data_parallel", array, 64, execution=how))
+        timeline = simulate(network, plan, array, how)
+        bound = stages_bound(timeline)
+        assert bound is not None
+        found.append((bound.seconds, timeline.iteration_s))
+    assert len({seconds for seconds, _ in found}) == 1
+    assert found[0][0] <= min(step for _, step in found)
+
+
+def test_a_bound_has_blocks_of_spectra_beside_all_else() -> None:
+    network = circulant(load_network("alexnet"), 16)
+    units = Units(700e6, (MatrixUnit(32, 32),), (VectorUnit(256, 32),), 2.0**25)
+    array = array_of(1, units)
+    found = simulate(network, planned(network, array, 64), array, DEPLOYED)
+    bound = step_bound(network, DEPLOYED.planned(array), 64, DEPLOYED, layout=True)
+    assert bound is not None
+    assert bound.seconds <= found.iteration_s
+
+
+def test_of_an_update_each_micro_batch_has_its_part() -> None:
+    """Of the estimate of a stage that only updates nothing else changes with their number."""
+    network, array = load_network("alexnet"), array_of(2)
+    base, sums = array.group.kinds[0][0].units, []
+    assert base is not None
+    for many in (1, 4):
+        how = replace(DEPLOYED, staging=Staging(stages=2, micro_batches=many))
+        plan = plan_of(Case(network, "data_parallel", array, 4 * many, execution=how))
+        last = sites(network, plan, array, how)[-1].step
+        moved = last.priced(base).hbm_bytes
+        phases = [part.operator.phase for part in last.parts]
+        sums.append(sum(b for b, phase in zip(moved, phases, strict=True) if phase is Phase.UPDATE))
+    assert sums[0] == pytest.approx(4 * sums[1])

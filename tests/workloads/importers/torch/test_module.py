@@ -179,6 +179,31 @@ def test_torchs_own_attention(torch: Any) -> None:
         assert network.macs == 7 * 24 * 4 * 24 + 2 * 7 * 7 * 24
 
 
+@pytest.mark.parametrize("kind", ["linear", "conv", "lstm"])
+def test_a_module_again_brings_its_bias_once(torch: Any, kind: str) -> None:
+    made: dict[str, Any] = {
+        "linear": lambda: (torch.nn.Linear(8, 8), (2, 8)),
+        "conv": lambda: (torch.nn.Conv2d(4, 4, 3, padding=1), (2, 4, 5, 5)),
+        "lstm": lambda: (torch.nn.LSTM(6, 6, batch_first=True), (2, 5, 6)),
+    }
+    inner, shape = made[kind]()
+
+    class Again(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Any) -> Any:
+            for _ in range(3):
+                x = self.inner(x)
+                x = torch.relu(x[0] if isinstance(x, tuple) else x)
+            return x
+
+    again: Any = Again
+    network = from_torch(again(), torch.zeros(*shape), "again")
+    assert network.parameters == sum(p.numel() for p in inner.parameters())
+
+
 def test_keywords_and_a_name(torch: Any) -> None:
     network = from_torch(torch.nn.Linear(3, 4), {"input": torch.zeros(5, 3)}, "tiny")
     assert network.name == "tiny"
