@@ -42,12 +42,12 @@ from experiments.notices import tell
 from experiments.output import UsageError, deliver, hearing
 from experiments.pictures.plots import pareto
 from experiments.results.result import Result
-from experiments.studies.case import Case
+from experiments.studies.case import Case, plan_of
 from experiments.studies.running.estimate import check_memory, forewarn
 from experiments.studies.unread import changed
 from hardware import Array
 from planners.plan.updates import ARRIVAL
-from simulator import Execution, usual
+from simulator import Execution, memory_of, overflow, usual
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,7 +147,7 @@ def design(
     found = networks_of(networks, transforms_of(options), place)
     cases = [Case(one, chosen, place, size, execution=execution) for one in found]
     check_memory(cases, max_memory)
-    told = forewarn(cases)
+    told = [*forewarn(cases), *_overflows(cases)]
     aim = next((one for one in AIMS if one == objective), None)
     if aim is None or search not in SEARCHES:
         raise UsageError(f"objective: one of {', '.join(AIMS)}; search: {', '.join(SEARCHES)}")
@@ -183,6 +183,18 @@ def _execution(options: DesignOptions, array: Array) -> Execution:
     for said in changed(array, found):
         tell(said)
     return replace(found, update_order=ARRIVAL)
+
+
+def _overflows(cases: Sequence[Case]) -> list[str]:
+    """Which networks do not fit in memory; a design changes nothing about that."""
+    found = []
+    for case in cases:
+        memory = memory_of(case.network, plan_of(case), case.array, case.execution)
+        fault = overflow(case.network.name, case.planner_name, case.array.name, memory)
+        found += [fault] if fault else []
+    for fault in found:
+        tell(fault)
+    return found
 
 
 def _limits(cases: Sequence[Case], area: float | str | None, power: float | str | None) -> Limits:
