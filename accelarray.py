@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from experiments.results.speedups import ScalingResult as ScalingResult
     from experiments.results.step import StepResult as StepResult
     from experiments.results.sweeps import SweepResult as SweepResult
+    from experiments.studies.running.store import StoreError as StoreError
     from experiments.wires import WiresResult as WiresResult
     from hardware import Array as Array
     from hardware import SpecError as SpecError
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from simulator import OutOfMemoryError as OutOfMemoryError
     from simulator import SimulationError as SimulationError
     from simulator import Timeline as Timeline
+    from simulator.asynchronous.errors import TrainingError as TrainingError
     from workloads import Builder as Builder
     from workloads import Network as Network
     from workloads import NetworkError as NetworkError
@@ -116,11 +118,13 @@ HOMES = {
     "experiments.results.step": "StepResult",
     "experiments.results.sweeps": "SweepResult",
     "experiments.output": "UsageError",
+    "experiments.studies.running.store": "StoreError",
     "experiments.version": "__version__",
     "experiments.wires": "WiresResult",
     "hardware": "Array SpecError",
     "planners": "Plan PlanError Planner",
     "simulator": "CollectiveError Execution OutOfMemoryError SimulationError Timeline",
+    "simulator.asynchronous.errors": "TrainingError",
     "workloads": "Builder Network NetworkError",
 }
 """Modules, and the names that are taken from them: all there are, each when it is asked for."""

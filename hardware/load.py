@@ -97,15 +97,8 @@ def load_array(name: str, overrides: Iterable[str] = (), *, usual: bool = False)
     if stack:
         stack.check_chips(device.name.partition(",")[0] for device, _ in kinds)
     group = Group(waiting(_merge_alike(kinds)))
-    if table.nodes > 1 and len(group.kinds) > 1:
-        what = f"{table.nodes} nodes of unlike devices; write counts of the whole array instead"
-        raise SpecError(f"{own['nodes'].origin}: nodes: {what}")
-    if table.nodes > 1 and not table.topology.levels and table.topology.kind in ONE_SHAPE:
-        what = (
-            f"a {table.topology.kind} has no links to another one; write topology.levels, or more "
-            "devices for a larger one"
-        )
-        raise SpecError(f"{own['nodes'].origin}: nodes: {what}")
+    if table.nodes > 1:
+        _check_copies(table, group, own["nodes"].origin)
     if group.size > MOST_ACCELERATORS:
         raise SpecError(f"{file}: devices: {group.size} accelerators; at most {MOST_ACCELERATORS}")
     if table.topology.levels and (kind := own.get("topology.kind")):
@@ -129,6 +122,18 @@ def load_array(name: str, overrides: Iterable[str] = (), *, usual: bool = False)
         words,
         stack=habits if stack else None,
     )
+
+
+def _check_copies(table: ArrayTable, group: Group, origin: str) -> None:
+    """Raise SpecError for several nodes that nothing joins, or that are unlike."""
+    if len(group.kinds) > 1:
+        what = f"{table.nodes} nodes of unlike devices; write counts of the whole array instead"
+        raise SpecError(f"{origin}: nodes: {what}")
+    if not table.topology.levels and table.topology.kind in ONE_SHAPE:
+        raise SpecError(
+            f"{origin}: nodes: a {table.topology.kind} has no links to another one; write "
+            "topology.levels, or more devices for a larger one"
+        )
 
 
 def _said_anew(settings: Settings, changes: Settings) -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -46,7 +46,6 @@ from experiments.studies.case import Case, plan_of
 from experiments.studies.running.estimate import check_memory, forewarn
 from experiments.studies.unread import changed
 from hardware import Array
-from planners.plan.updates import ARRIVAL
 from simulator import Execution, memory_of, overflow, usual
 
 if TYPE_CHECKING:
@@ -176,13 +175,13 @@ def design(
 
 
 def _execution(options: DesignOptions, array: Array) -> Execution:
-    """The deployed model; as WHAM's, weights are updated when their gradients are there."""
+    """The deployed model with options; what of the spec it does not read is told."""
     if usual(array).model != "deployed":
         tell(f"design runs designs under the deployed model, not {usual(array).model}.")
     found = execution_of("deployed", cast("ModelOptions", options), array)
     for said in changed(array, found):
         tell(said)
-    return replace(found, update_order=ARRIVAL)
+    return found
 
 
 def _overflows(cases: Sequence[Case]) -> list[str]:

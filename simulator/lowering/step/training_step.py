@@ -15,6 +15,7 @@ from functools import partial
 from hardware import Wires
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
+from planners.plan.updates import LAYERS
 from simulator.collectives.symmetry import byte_s
 from simulator.engine.operations import Communicator, DeviceMemory, Operation, Program, Worker
 from simulator.engine.picoseconds import PICOSECONDS
@@ -231,8 +232,9 @@ class Writer:
 
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""
-        exchange_s, in_layers = partial(alone_s, self.rules.wires), not self.rules.updates_arrive
-        order_by_units(self.programs, self.rules.choices, exchange_s, in_layers=in_layers)
+        rules, exchange_s = self.rules, partial(alone_s, self.rules.wires)
+        in_layers = (rules.execution.update_order or rules.plan.update_order) == LAYERS
+        order_by_units(self.programs, rules.choices, exchange_s, in_layers=in_layers)
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)
         return tree

@@ -7,8 +7,8 @@ wait forever.
 Exchanges are taken to last as long as they do alone, one behind the other. So what a long one
 waits for is urgent: gradients of weights go out early. Updates that wait for exchanges come last,
 in the order of the program: nobody knows beforehand when an exchange ends, and a unit that waits
-for it does nothing else meanwhile. So do all updates of an optimizer that begins when every
-gradient is there (``in_layers``).
+for it does nothing else meanwhile. So do all updates where the optimizer is said to begin when
+every gradient is there (``in_layers``); else they run as soon as a unit is free.
 """
 
 from __future__ import annotations

@@ -37,6 +37,9 @@ def data(*candidates: dict[str, Any]) -> dict[str, Any]:
     return {
         "networks": ["lenet"],
         "array": "wham-1",
+        "planner": "data_parallel",
+        "batch": 64,
+        "mode": "training",
         "objective": "throughput",
         "search": "wham",
         "evaluations": 10,
