@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from operator import attrgetter
 
 from workloads.layer_types import TYPES, Layer
@@ -150,6 +151,8 @@ def unnamed(network: Network) -> Hashable:
 
 def _problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:
     """What is wrong with a layer behind those seen so far."""
+    if not isinstance(layer.name, str):
+        return "a name must be text"
     if layer.name in seen:
         return "the name is used twice"
     if layer.kind not in TYPES:
@@ -170,9 +173,12 @@ def _shape_problem(layer: Layer) -> str | None:
     measures = [measure for pair in windows for measure in pair]
     lengths = [length for t in tensors for length in (t.channels, t.height, t.width)]
     own = [number for _, number in layer.sizes]
+    paddings = (*sides(layer.padding), layer.extra)
+    if not all(isinstance(n, Integral) for n in (*lengths, *measures, *paddings, layer.groups)):
+        return "shapes, kernel, stride and padding must be whole numbers"
     if min(*lengths, *measures, *own, layer.groups) < 1:
         return "shapes, kernel and stride must be positive"
-    if min(*sides(layer.padding), layer.extra) < 0:
+    if min(paddings) < 0:
         return "shapes, kernel and stride must be positive"
     if layer.directions not in (1, 2) or layer.output.channels % layer.directions:
         return "a recurrent cell has one direction, or two that halve its output"

@@ -1,6 +1,7 @@
 """Networks written layer by layer: every method's shapes, and what it refuses."""
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -92,4 +93,21 @@ def test_what_the_finished_network_refuses() -> None:
     net = Builder("net", 4, 5, 5)
     net.relu("r")
     with pytest.raises(NetworkError, match="no weighted layer"):
+        net.build()
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("c", {"channels": float("nan"), "kernel": 3}),
+        ("c", {"channels": 3.5, "kernel": 3}),
+        ("c", {"channels": 4, "kernel": 3, "padding": 0.5}),
+        ("c", {"channels": "4", "kernel": 3}),
+        (7, {"channels": 4, "kernel": 3}),
+    ],
+)
+def test_sizes_are_whole_numbers_and_names_text(name: Any, sizes: dict[str, Any]) -> None:
+    net = Builder("b", 3, 8, 8)
+    net.conv(name, **sizes)
+    with pytest.raises(NetworkError, match="must be whole numbers|must be text"):
         net.build()
