@@ -109,5 +109,5 @@ def test_what_the_finished_network_refuses() -> None:
 def test_sizes_are_whole_numbers_and_names_text(name: Any, sizes: dict[str, Any]) -> None:
     net = Builder("b", 3, 8, 8)
     net.conv(name, **sizes)
-    with pytest.raises(NetworkError, match="must be whole numbers|must be text"):
+    with pytest.raises(NetworkError, match=r"must be (whole numbers|text)"):
         net.build()
