@@ -244,10 +244,15 @@ def check(
 
 
 def origin_of(path: str, settings: Settings, file: str) -> str:
-    """Where a value, one of a table's, or the list that it is in was written; else the file."""
+    """Where a value, one of a table's, or the list that it is in was written; else the file.
+
+    What is missing is missed by those beside it: of links a bandwidth alone, by ``--set``.
+    """
     beneath = (e for key, e in settings.items() if key == path or key.startswith(f"{path}."))
     around = (e for key, e in settings.items() if path.startswith(f"{key}."))
-    found = next(beneath, None) or next(around, None)
+    table = f"{path.rpartition('.')[0]}."
+    beside = (e for key, e in settings.items() if table != "." and key.startswith(table))
+    found = next(beneath, None) or next(around, None) or next(beside, None)
     return found.origin if found else file
 
 

@@ -70,6 +70,11 @@ FP8 = "chip.peak_by_format.fp8"
         ("accpar-mixed", "devices.0.device=nope", "unknown device"),
         ("accpar-mixed", "execution=deploy", "--set execution=deploy: execution: 'deploy'"),
         ("accpar-mixed", "devices.0.arithmetic.gradients=2 B", "devices.*.arithmetic: one array h"),
+        (
+            "accpar-homogeneous",
+            "devices.0.links.bandwidth=1 GB/s",
+            "--set devices.0.links.bandwidth=1 GB/s: devices.0.links.per_chip: is missing",
+        ),
         ("accpar-homogeneous", "topology.joins=chips", "accpar-tpu-v3 has no links between chips"),
         ("a100-cluster", "precision=fp8", "a100-80 has no fp8; it has bf16, fp16, tf32, fp32"),
         ("tpu-v5e-slice", "precision=fp16", "precision: tpu-v5e has no fp16; it has bf16, int8"),
