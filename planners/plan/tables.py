@@ -115,6 +115,9 @@ class StepTable(PlanPart):
         costs, bounds = self.cost, self.lower_bound
         costs = costs if isinstance(costs, list) else []
         bounds = bounds if isinstance(bounds, list) else [None] * len(self.levels)
+        for name, numbers in (("cost", costs), ("lower_bound", bounds)):
+            if len(numbers) != len(self.levels):
+                raise ValueError(f"{name}: a list of {len(self.levels)} numbers, as levels are")
         below: Split | None = None
         for types, cost, bound in reversed(list(zip(self.levels, costs, bounds, strict=True))):
             partitions = tuple(Partition(kind, 0.5) for kind in types)

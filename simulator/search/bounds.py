@@ -121,7 +121,10 @@ def least_s(sizes: Iterable[Tables], limit_s: float = math.inf) -> float:
 
 
 EVERY_PLAN = "any plan: the step's work, spread over all devices without loss"
-LAYOUTS = "plans that treat the first 1, 2, 4, ... {} cores{} alike and leave the others idle"
+LAYOUTS = (
+    "plans by types I to IV (no cp, no sp) that treat the first 1, 2, 4, ... {} cores{} alike and "
+    "leave the others idle"
+)
 FILLED = ", of more than {} each with a part of every layer"
 FEW_RUNS = ", with at most {} changes of a layer's type from level to level"
 RUNS = 3
