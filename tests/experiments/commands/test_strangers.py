@@ -56,6 +56,11 @@ def test_a_given_plan_gives_the_step_that_its_planner_did(
             '"layers": ["a"], "levels": [["X"]], "cost": [0]}',
             "not a plan: levels.0.0: 'X': must be one of I, II",
         ),
+        (
+            '{"planner": "p", "network": "lenet", "batch": 512, "objective": "time", '
+            '"layers": ["a"], "levels": [["I"]]}',
+            "not a plan: cost: a list of 1 numbers, as levels are",
+        ),
     ],
 )
 def test_a_file_that_is_no_plan(
