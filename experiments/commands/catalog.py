@@ -183,10 +183,10 @@ def _deliver(
 
 
 COLUMNS = ("network", "planner", "array", "batch", "objective", "execution")
-LEAST_results = ("finished", "objective", "execution", "batch")
+LEAST_results = ("finished", "objective")
 """Columns that a narrow terminal goes without, the first ones first, those with one value before.
 
-What was varied stays; export has all.
+Then go those of studies, the last ones first, batch and execution; export has all.
 """
 
 
@@ -227,7 +227,8 @@ def run_results(args: argparse.Namespace) -> None:
     check_outputs(args)
     flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
     table = frame_of(flat)
-    show(args, Answer(records(table), lambda: formats.rows_of(table), list, table))
+    whole = formats.with_aliases(table)
+    show(args, Answer(records(table), lambda: formats.rows_of(table), list, whole))
 
 
 def _plain(value: object) -> bool:
@@ -244,7 +245,10 @@ def _parts(
     title = f"{args.store}: {len(rows)} results"
     shown = [{column: _shown(row.get(column)) for column in columns} for row in rows]
     alike = [key for key in (*LEAST_results, *columns) if len({row[key] for row in shown}) == 1]
-    least = list(dict.fromkeys([LEAST_results[0], *alike, *LEAST_results]))
+    kept = ("network", "planner", "method", "batch", "execution", "iteration_s")
+    others = [column for column in reversed(columns) if column not in kept]
+    least = [LEAST_results[0], *alike, *LEAST_results, *others, "batch", "execution"]
+    least = list(dict.fromkeys(least))
     return fitted(title, shown, least if args.format == "table" else ()) if rows else [title]
 
 

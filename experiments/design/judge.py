@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from math import exp, fsum, log
-from typing import Annotated, Literal, NamedTuple, get_args
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from pydantic import Field
@@ -94,10 +95,14 @@ class _Evaluation(Table):
 
 
 class StoredEvaluations(NamedTuple):
-    """A store's evaluations of some steps, of the identity ``of``; the rest is put there."""
+    """A store's evaluations of some steps, of the identity ``of``; the rest is put there.
+
+    ``about`` names for people what they are of.
+    """
 
     store: Store
     of: str
+    about: Mapping[str, Any] = MappingProxyType({})
 
     def key(self, design: Design) -> str:
         """SHA-256 of the steps' identity and the design."""
@@ -111,7 +116,7 @@ class StoredEvaluations(NamedTuple):
 
     def put(self, design: Design, seconds: tuple[float, ...]) -> None:
         """Keep them."""
-        inputs = {"design": str(design), "of": self.of}
+        inputs = {"study": "design", **self.about, "design": str(design), "of": self.of}
         self.store.put(self.key(design), inputs, {"seconds": list(seconds)})
 
 

@@ -104,9 +104,11 @@ def study(
         [site for site in every if site.stage % len(runs.ranks) == rank]
         for rank in range(len(runs.ranks))
     ]
+    first, names = asked.cases[0], (case.network.name for case in asked.cases)
+    about = {"network": ", ".join(names), "array": first.array.name, "batch": first.batch}
     started, judges = time.perf_counter(), dict[tuple[Site, ...], Judge]()
     for group in dict.fromkeys(map(tuple, [*([s] for s in every), *ranks, every])):
-        kept = StoredEvaluations(store, _identity(asked, group)) if store else None
+        kept = StoredEvaluations(store, _identity(asked, group), about) if store else None
         steps = [site.step for site in group]
         judges[group] = judge = Judge(
             asked.space, steps, asked.limits, base, asked.aim, kept=kept, progress=progress

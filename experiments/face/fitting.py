@@ -127,7 +127,7 @@ class FitResult(Result):
             "objective": self.objective,
             "combinations": self.counted["every"],
             "estimated": self.counted["estimated"],
-            "simulated": len(self.fits),
+            "simulated": len(self.fits) + len(self._simulated_others),
             "first_pass_difference": differences(self.fits),
             "lower_bound_s": self.bound_s or None,
             "error_band": self._banded(),
@@ -152,6 +152,11 @@ class FitResult(Result):
         alike = len(sizes) == 1
         return plot_fit(self.fits, self.title(), first.capacity_bytes if alike else None)
 
+    @property
+    def _simulated_others(self) -> list[dict[str, Any]]:
+        """What was simulated, and does not fit or breaks a limit."""
+        return [r for r in self.others if r["out_of_memory"] or r["iteration_s"] is not None]
+
     def _counts(self, shown: Sequence[dict[str, Any]]) -> Iterator[str]:
         """How many combinations there are, and what became of them."""
         every, estimated = self.counted["every"], self.counted["estimated"]
@@ -170,7 +175,7 @@ class FitResult(Result):
             if staged
             else ""
         )
-        over = len(self.others)
+        over = len(self._simulated_others)
         limited = " and keeps the limits" if self.at_most != AtMost() else ""
         broken = " or break a limit" if limited else ""
         more = f", of which {over} {_do(over)} not fit{broken}" if over else ""
@@ -179,6 +184,10 @@ class FitResult(Result):
         table = f" The table has {best}; --format json has all." if rest else ""
         if self.fits or self.others:
             yield f"The engine simulated {len(self.fits) + over}{kinds}{more}.{table}"
+        if refused := len(self.others) - over:
+            unrun = [row["reason"] for row in self.others if row not in self._simulated_others]
+            were = "were" if refused > 1 else "was"
+            yield f"{refused:,} {were} not run; the first: {unrun[0]}"
         if "micro-batch" not in (*self.asked[0].varied, *self.asked[0].held):
             yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         first = self.asked[0]
@@ -188,7 +197,7 @@ class FitResult(Result):
                 f"None takes less than {duration(self.at_most.time)} (--at-most): the fastest that "
                 f"the engine simulated takes {duration(min(late))}."
             )
-        elif not self.fits:
+        elif not self.fits and (over or not self.others):
             each = ", ".join(f"{self._room_bytes(one) / 2**30:.3g} GiB" for one in self.asked)
             yield (
                 f"None fits in {each} of a device{limited}. What may help: "

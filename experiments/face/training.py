@@ -170,7 +170,9 @@ def _methods(compare: str | Iterable[str], method: str, vary: Vary | None) -> li
     if method != USUAL:
         raise UsageError("--compare names the methods: leave out --method")
     if vary is not None:
-        raise UsageError("--compare: not with --vary, which prints a row for each run")
+        raise UsageError(
+            "--compare: not with --vary, which prints a row for each run; --vary method=… varies it"
+        )
     listed = compare if isinstance(compare, str) else ",".join(compare)
     return names(listed, list(ALGORITHMS), "compare")
 
@@ -224,7 +226,10 @@ def _kept(
     with opened(store) as kept, hearing(progress, len(methods)) as hears:
 
         def known(one: Training) -> dict[str, Any]:
-            made, identity = partial(row, one), ("train, compared", *one.identity)
+            made, identity = (
+                partial(row, one),
+                ("train, compared", one.network.name, one.array.name, *one.identity),
+            )
             found = kept.once(identity, made, **one.inputs) if kept and one.is_ours else made()
             hears(one.method)
             return found

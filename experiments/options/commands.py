@@ -56,7 +56,11 @@ COMMANDS = (
         "of a device to its host, which an asynchronous checkpoint waits for",
         "25 GB/s",
     ),
-    option("goodput.restart_time TIME", "from a failure until the checkpoint is read", "10 min"),
+    option(
+        "goodput.restart_time TIME",
+        "from a failure until reading the checkpoint begins",
+        "10 min",
+    ),
     option("goodput.spares N", "devices beside the run", "always enough", kind="int"),
     option("goodput.repair_time TIME", "until a failed device is a spare", "1 d"),
     shown(

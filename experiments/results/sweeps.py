@@ -137,6 +137,8 @@ def swept(study: Study, grid: Grid, *, estimate: bool = False) -> SweepResult:
         check_metrics(study.metrics, case.array)
     with running(study.options, len(cases)) as (runner, progress, _):
         if estimate:  # nothing of it is a simulated step, which a store has
+            if runner.store is not None:
+                tell("A store keeps simulated steps alone, not estimates.")
             runner = replace(runner, store=None)
         table = sweep(grid, runner, progress, run_estimated if estimate else None)
     if said := overflows(table):

@@ -37,6 +37,7 @@ from simulator.lowering.schedules.registry import schedule_of
 from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 from workloads.cache import once_for_each
+from workloads.network import blocks
 
 
 def staged_plan(case: Case, objective: Objective, staging: Staging) -> Plan:
@@ -215,7 +216,7 @@ class Case:
         identity = {
             "model": MODEL_VERSION,
             "outputs": OUTPUTS_VERSION,
-            "execution": _options(self.execution),
+            "execution": _options(self.execution, self.network),
             "network": _layers(self.network),
             "planner": [
                 self.planner_name,
@@ -230,11 +231,14 @@ class Case:
         return digest(identity)
 
 
-def _options(execution: Execution) -> dict[str, Any]:
-    """An execution model's options; of a schedule's file what it says."""
+def _options(execution: Execution, network: Network) -> dict[str, Any]:
+    """An execution model's options; of a schedule's file what it says, of cuts layers' numbers."""
     options, staging = asdict(execution), execution.staging
     if staging is not None and staging.schedule.endswith(ENDING):
         options["staging"]["schedule"] = schedule_of(staging.schedule).says
+    if staging is not None and staging.cuts:
+        number = {layer.name: i for i, layer in enumerate(network.layers)}
+        options["staging"]["cuts"] = [number.get(name, name) for name in staging.cuts]
     return options
 
 
@@ -260,19 +264,21 @@ def _array(array: Array) -> dict[str, Any]:
 
 @once_for_each
 def _layers(network: Network) -> str:
-    """A digest of the layers without their names: inputs are numbers, -1 the network's."""
+    """A digest of the layers without their names: inputs are numbers, -1 the network's.
+
+    Of names it has what they decide: the blocks that are computed again, or gathered.
+    """
     number = {"input": -1, "": -1} | {layer.name: i for i, layer in enumerate(network.layers)}
-    return digest(
-        [
-            asdict(layer)
-            | {
-                "name": "",
-                "inputs": [number[name] for name in layer.inputs],
-                "shared": number[layer.shared],
-            }
-            for layer in network.layers
-        ]
-    )
+    layers = [
+        asdict(layer)
+        | {
+            "name": "",
+            "inputs": [number[name] for name in layer.inputs],
+            "shared": number[layer.shared],
+        }
+        for layer in network.layers
+    ]
+    return digest([layers, [[number[name] for name in block] for block in blocks(network)]])
 
 
 def _check_schedule(staging: Staging) -> None:

@@ -139,7 +139,7 @@ class Store:
         """Keep a finished case; a key that is there already stays as it is."""
         row = (
             key,
-            json.dumps(inputs, sort_keys=True, allow_nan=False),
+            json.dumps(inputs | {"model": MODEL_VERSION}, sort_keys=True, allow_nan=False),
             json.dumps(outputs, allow_nan=False),
             datetime.now(UTC).isoformat(timespec="seconds"),
             version(),

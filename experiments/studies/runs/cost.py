@@ -55,6 +55,11 @@ def step_energy(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def idle_watts(array: Array) -> float:
+    """What all chips draw while they wait; 0 where no power is known."""
+    return sum(count * d.power.idle_w for d, count in array.group.chips if d.power)
+
+
 GIVEN_BY = {
     "price": '--price 2 (dollars for an hour of a chip), or in its spec "price = 2"',
     "power": '--set devices.0.power.busy="700 W" --set devices.0.power.idle="70 W"',

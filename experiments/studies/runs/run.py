@@ -10,7 +10,7 @@ from typing import Any
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.running.runner import Runner
-from experiments.studies.runs.cost import HOUR_S, step_cost, step_energy
+from experiments.studies.runs.cost import HOUR_S, idle_watts, step_cost, step_energy
 from experiments.studies.runs.spread import check_forms, check_varies, spread_fields, spread_rows
 from experiments.terms import duration
 from hardware import format_quantity, parse_quantity
@@ -67,6 +67,8 @@ def _tokens(flag: str, given: Any) -> float:
 
 def _quantity(unit: str, *, zero: bool = False) -> Callable[[str, Any], float]:
     def read(flag: str, given: Any) -> float:
+        if zero and str(given).strip() == "0":
+            return 0.0
         try:
             long = (LONGEST_S, "20 min") if unit == "s" else ()
             value = parse_quantity(given, unit, *long)
@@ -119,6 +121,10 @@ def run_of(options: Mapping[str, Any]) -> Run:
     drawn = [flags[name] for name in ("repeats", "seed") if name in flags]
     if drawn and not {"mtbf", "spread"} & flags.keys():
         raise UsageError(f"{drawn[0]}: nothing is drawn; say --mtbf or --spread too")
+    if "repair_time" in flags and "spares" not in flags:
+        raise UsageError("--repair-time: nothing waits for a repair without --spares N")
+    if "copy_bandwidth" in flags and options["checkpoint"] != "asynchronous":
+        raise UsageError("--copy-bandwidth: read with --checkpoint asynchronous alone")
     if "mtbf" in flags and "storage_bandwidth" not in flags:
         raise UsageError(
             "--mtbf: say how fast a checkpoint is written, as --storage-bandwidth '100 GB/s'"
@@ -232,7 +238,7 @@ def _remarks(of: Failures) -> Iterator[str]:
     if of.spares is not None:
         yield (
             f"The closed form is of a long run; the simulated month begins with all {of.spares} "
-            "spares."
+            "spares, which cost nothing here."
         )
 
 
@@ -240,13 +246,18 @@ def _of_tokens(case: Case, iteration_s: float, tokens: float, found: Mapping[str
     """Steps, days, dollars and megawatt-hours of a run, lost time included where it is known."""
     assert case.network.tokens  # noqa: S101  (check_run)
     steps = math.ceil(tokens / (case.network.tokens * case.batch))
-    share = found["goodput"]["useful_share"] if "goodput" in found else 1.0
-    if not share:
+    share, idle = 1.0, 0.0
+    if "goodput" in found:
+        share, idle = _shares(found["goodput"], steps * iteration_s)
+    if share < LEAST_SHARE:
         mean_s = found["goodput"]["mtbf_s"]
         raise UsageError(f"--tokens: a run that fails every {mean_s:.3g} s never ends; see --mtbf")
     times = steps / share
     usd = times * found["cost"]["usd_per_step"] if "cost" in found else None
-    joules = times * found["energy"]["j_per_step"] if "energy" in found else None
+    joules = None
+    if "energy" in found:
+        each = found["energy"]["j_per_step"]
+        joules = times * (each + idle * (idle_watts(case.array) * iteration_s - each))
     return {
         "tokens": tokens,
         "steps": steps,
@@ -254,6 +265,21 @@ def _of_tokens(case: Case, iteration_s: float, tokens: float, found: Mapping[str
         "usd": usd,
         "mwh": None if joules is None else joules / (1e6 * HOUR_S),
     }
+
+
+LEAST_SHARE = 1e-6
+"""Of a run's time that is useful: with less it never ends."""
+
+
+def _shares(goodput: Mapping[str, Any], useful_s: float) -> tuple[float, float]:
+    """Which part of a run of so many seconds of work is useful, and in which nothing computes.
+
+    Of a run that is longer than the simulated months, the closed form's, which is of a long one.
+    """
+    share = goodput["useful_share"]
+    if not share or useful_s / share > MONTH_S:
+        share = goodput["closed_form_share"]
+    return share, goodput["restarting_share"] + goodput["waiting_share"]
 
 
 def run_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
