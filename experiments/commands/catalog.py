@@ -20,6 +20,7 @@ from experiments.results.result import Answer, check_outputs, show
 from experiments.results.sweeps import records
 from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import MEASURES, parse_metrics
+from experiments.studies.sweep import UNTOLD
 from hardware import (
     Array,
     Device,
@@ -225,7 +226,7 @@ def run_results(args: argparse.Namespace) -> None:
     if not (args.output and args.output.lower().endswith(ENDINGS)):
         raise UsageError(f"export needs --output FILE ending in {', '.join(ENDINGS)}")
     check_outputs(args)
-    flat = [{key: value for key, value in row.items() if key != "memory"} for row in rows]
+    flat = [{key: value for key, value in row.items() if key not in UNTOLD} for row in rows]
     table = frame_of(flat)
     whole = formats.with_aliases(table)
     show(args, Answer(records(table), lambda: formats.rows_of(table), list, whole))

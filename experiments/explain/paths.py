@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from experiments.studies.occupancy import cores_in_no_stage
 from simulator import PICOSECONDS, Timeline
 from simulator.analysis.critical_path import BOUNDS, SLOWED, Segment, critical_path
+from simulator.analysis.exposed_communication import cores_in_no_stage
 from simulator.analysis.stalls import CoreStep, core_steps
 from workloads import Layer, Network
 from workloads.network import NUMBER

@@ -43,11 +43,11 @@ def rows_of(plan: Plan, timeline: Timeline) -> list[Row]:
     if plan.pipeline is None:
         return []
     layers = plan.pipeline.layers(plan.nodes)
-    found: dict[tuple[int, int], Row] = {}
+    found: dict[tuple[int, int, str], Row] = {}
     several = len({worker.device.name for worker in timeline.program.workers}) > 1
     for number, worker in enumerate(timeline.program.workers):
         mine = worker.rank_program
-        if mine is None or (mine.rank, mine.replica) in found:
+        if mine is None or (mine.rank, mine.replica, worker.device.name) in found:
             continue
         stages = range(mine.rank, len(layers), len(plan.pipeline.places))
         what = ", ".join("…".join(dict.fromkeys((layers[k][0], layers[k][-1]))) for k in stages)
@@ -55,8 +55,10 @@ def rows_of(plan: Plan, timeline: Timeline) -> list[Row]:
         which = f" ({mine.replica + 1} of {many})" if many > 1 else ""
         on = f", {worker.device.name}" if several else ""
         label = f"{', '.join(map(str, stages))}{which}{on}: {what}"
-        found[mine.rank, mine.replica] = Row(label, list(passes(timeline, number, whole=False)))
-    return [found[key] for key in sorted(found)][:MOST_ROWS]
+        found[mine.rank, mine.replica, worker.device.name] = Row(
+            label, list(passes(timeline, number, whole=False))
+        )
+    return [found[key] for key in sorted(found, key=lambda key: key[:2])][:MOST_ROWS]
 
 
 def spans_of(rows: Sequence[Row], end_ps: int) -> list[Span]:

@@ -46,6 +46,7 @@ from experiments.studies.unread import warnings
 from experiments.terms import SHARES, aliased, duration
 from planners import Plan, predict
 from simulator import PICOSECONDS, Shares, Timeline, overflow, shares
+from simulator.analysis.exposed_communication import computing_by_kind
 from simulator.engine.operations import CLASSES
 
 if TYPE_CHECKING:
@@ -161,10 +162,11 @@ class StepResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray simulate --format json`` prints, with every one of its ``metrics``."""
         case, plan, timeline, spent = self.case, self.plan, self.timeline, self.shares
+        kinds = computing_by_kind(timeline, case.array)
         # every split has a link, as planners price it; of stages they price none
         training = not case.execution.inference  # which is what planners price
         priced = "wires" in case.execution.ignores and plan.pipeline is None
-        outputs = {"iteration_s": timeline.iteration_s, "computing": spent.computing}
+        outputs = {"iteration_s": timeline.iteration_s, "computing_by_kind": kinds}
         found = {
             "network": case.network.name,
             "planner": case.planner_name,

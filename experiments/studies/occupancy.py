@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hardware import Wires
 from simulator import DeviceMemory, Timeline
+from simulator.analysis.exposed_communication import cores_in_no_stage
 from simulator.engine.operations import CLASSES, readable
 
 COLUMNS = ("peak_memory_bytes", "cores_over_memory", "idle_cores")
@@ -23,12 +23,6 @@ def occupancy(timeline: Timeline) -> dict[str, Any]:
         "cores_over_memory": sum(device.cores_over for device in timeline.memory),
         "idle_cores": timeline.idle_cores + cores_in_no_stage(timeline),
     }
-
-
-def cores_in_no_stage(timeline: Timeline) -> int:
-    """Cores of the array that no worker of the step has."""
-    wires = timeline.program.wires
-    return wires.cores - timeline.cores if isinstance(wires, Wires) else 0
 
 
 def memory_fields(timeline: Timeline) -> dict[str, Any]:

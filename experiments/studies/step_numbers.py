@@ -265,7 +265,8 @@ def bound_fields(case: Case, plan: Plan, timeline: Timeline) -> dict[str, Any]:
     is near (``NEAR``) what it covers says so.
     """
     if case.execution.staging and case.execution.staging.is_open:
-        return dict(zip(FIELDS, least_of(case, timeline.iteration_s), strict=True))
+        seconds, covers, _ = least_of(case, timeline.iteration_s)
+        return _fields(StepBound(seconds, covers), timeline.iteration_s)
     if plan.pipeline is not None:
         return _fields(stages_bound(timeline), timeline.iteration_s)
     layout = layout_of(case, plan)
@@ -322,7 +323,7 @@ def whole_share(case: Case) -> list[str]:
     axes = staging.parallel if staging else None
     if staging is None or axes is None or staging.samples(axes.pp) is not None:
         return []
-    if staging.micro_batches > 1:
+    if staging.micro_batches > 1 or staging.stage_hw:
         return []
     planned = case.execution.planned(case.array)
     samples, more = divmod(case.batch, axes.on(planned.group.size, planned.name).dp)

@@ -180,7 +180,7 @@ def sweep(
     return _table(grid, points, cases, found)
 
 
-UNTOLD = ("memory", "out_of_memory", REFUSED)
+UNTOLD = ("memory", "computing_by_kind", "out_of_memory", REFUSED)
 """Outputs that are no columns."""
 
 

@@ -132,8 +132,9 @@ class _Planning:
         if batch % (samples * dp) and self._apart:
             raise PlanError(
                 f"micro-batch={samples}: the stages' replicas take {dp} micro-batches in a round; "
-                f"a batch of {batch} is no multiple of {samples * dp} samples; take a batch that "
-                "is, or other micro-batches"
+                f"a batch of {batch} is no multiple of {samples * dp} samples; take a batch of "
+                f"{-(-batch // (samples * dp)) * samples * dp}"
+                + (", or other micro-batches" if batch % dp == 0 else "")
             )
         if batch % (samples * dp):
             raise PlanError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
+from hardware import Array, Wires
 from simulator.analysis.stalls import core_steps
 from simulator.engine.timeline import Timeline
 
@@ -20,10 +22,10 @@ def shares(timeline: Timeline) -> Shares:
     """Computing, communicating and waiting, averaged over all cores.
 
     Communicating is only what is exposed: the core computes nothing, and what it waits for is
-    under way. What is left is waiting for others. Of several batches it is what one takes in
-    the long run, without filling and draining the pipeline.
+    under way. What is left is waiting for others, also of cores that are in no stage. Of several
+    batches it is what one takes in the long run, without filling and draining the pipeline.
     """
-    whole = timeline.long_run_ps * timeline.cores
+    whole = timeline.long_run_ps * (timeline.cores + cores_in_no_stage(timeline))
     if not whole:
         return Shares(0.0, 0.0, 0.0)
     steps = list(core_steps(timeline))
@@ -31,3 +33,27 @@ def shares(timeline: Timeline) -> Shares:
     exposed = sum(step.exposed * step.cores for step in steps)
     exposed = max(min(exposed, whole - computing), 0)
     return Shares(computing / whole, exposed / whole, (whole - computing - exposed) / whole)
+
+
+def cores_in_no_stage(timeline: Timeline) -> int:
+    """Cores of the array that no worker of the step has."""
+    wires = timeline.program.wires
+    return wires.cores - timeline.cores if isinstance(wires, Wires) else 0
+
+
+def computing_by_kind(timeline: Timeline, array: Array) -> list[float]:
+    """Of each kind of the array's chips, which part of the step a mean core of it computes.
+
+    Cores that do nothing count.
+    """
+    computing, cores = Counter[str](), Counter[str]()
+    for step in core_steps(timeline):
+        computing[step.worker.device.name] += step.computing * step.cores
+        cores[step.worker.device.name] += step.cores
+    if isinstance(timeline.program.wires, Wires):
+        cores.clear()
+        for device, chips in array.group.chips:
+            cores[device.name] += chips * device.cores_per_chip
+    names = [device.name for device, _ in array.group.chips]
+    whole = {name: timeline.long_run_ps * cores[name] for name in names}
+    return [computing[name] / whole[name] if whole[name] else 0.0 for name in names]

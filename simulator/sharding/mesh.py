@@ -270,7 +270,9 @@ def _fits(split: Split | None, group: Group, level: int) -> None:
         return
     first, second = group.halves()
     if first != second:
-        raise PlanError(f"the plan treats unlike halves as alike (at level {level})")
+        raise PlanError(
+            f"the plan treats unlike halves as alike (at level {level}): it needs two halves there"
+        )
 
 
 def parts(root: Mesh) -> Iterator[Mesh]:

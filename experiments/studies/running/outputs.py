@@ -13,6 +13,7 @@ from hardware import Array, Device, Group
 from hardware.reader import Error, Table, Text, checked, number, whole
 from planners import Plan
 from simulator import DeviceMemory, Timeline, overflow, shares
+from simulator.analysis.exposed_communication import computing_by_kind
 
 
 def is_uneven(plan: Plan, array: Array) -> bool:
@@ -73,6 +74,7 @@ class KeptOutputs(Table):
     computing: Measure
     communicating: Measure
     waiting: Measure
+    computing_by_kind: list[Measure]
     exact: bool
     plan_gap: float | None
     layout: bool | None
@@ -140,6 +142,7 @@ def run_case(case: Case) -> Outputs:
     return {
         "iteration_s": timeline.iteration_s,
         **shares(timeline)._asdict(),
+        "computing_by_kind": computing_by_kind(timeline, case.array),
         "exact": exact,
         "plan_gap": 0.0 if exact else gaps["gap"],
         "layout": layout_of(case, plan),

@@ -1,11 +1,11 @@
 """What a step costs: dollars, by the price of its chips; joules, by their power.
 
     dollars   seconds x chips x price / 3,600
-    joules    seconds x chips x (idle + computing x (busy - idle))
+    joules    seconds x chips x (idle + computing x (busy - idle)), for each kind of chips
 
-``computing`` is the share of the step that a mean core computes. Waiting kernels may draw more
-than an idle chip, so with the joules comes what they cannot exceed, all at busy power. Hosts,
-switches and cooling are not counted.
+``computing`` is the share of the step that a mean core of the kind computes. Waiting kernels may
+draw more than an idle chip, so with the joules comes what they cannot exceed, all at busy power.
+Hosts, switches and cooling are not counted.
 """
 
 from __future__ import annotations
@@ -38,15 +38,18 @@ def step_cost(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def step_energy(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Joules of a step of which ``computing`` is a share, of 10^12 tokens; at most; mean watts.
+    """Joules of a step that each kind of chips computes a share of (``computing_by_kind``).
 
-    All chips' joules, and a chip's watts. Raises UsageError where a device has no power.
+    And those of 10^12 tokens; at most; mean watts: all chips' joules, and a chip's watts. Raises
+    UsageError where a device has no power.
     """
     lacking(case.array, "power")
-    seconds, computing = outputs["iteration_s"], outputs["computing"]
+    seconds, watts = outputs["iteration_s"], idle_watts(case.array)
     busy = _sum(case, lambda device: device.power.busy_w if device.power else 0.0)
-    idle = _sum(case, lambda device: device.power.idle_w if device.power else 0.0)
-    watts = idle + computing * (busy - idle)
+    kinds = zip(case.array.group.chips, outputs["computing_by_kind"], strict=True)
+    for (device, count), computing in kinds:
+        if device.power:
+            watts += count * computing * (device.power.busy_w - device.power.idle_w)
     return {
         "j_per_step": seconds * watts,
         "j_per_trillion_tokens": _per_trillion(case, seconds * watts),
@@ -61,7 +64,8 @@ def idle_watts(array: Array) -> float:
 
 
 GIVEN_BY = {
-    "price": '--price 2 (dollars for an hour of a chip), or in its spec "price = 2"',
+    "price": "--price 2 (dollars for an hour of each chip), --set devices.0.price=2 for its entry "
+    'alone, or in its spec "price = 2"',
     "power": '--set devices.0.power.busy="700 W" --set devices.0.power.idle="70 W"',
 }
 

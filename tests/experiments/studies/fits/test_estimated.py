@@ -64,7 +64,10 @@ def test_a_sweep_says_what_is_estimated_and_keeps_none_of_it(tmp_path: Path) -> 
     grid = {"batch": [16, 32]}
     more: dict[str, Any] = {"parallel": "pp=2", "micro_batch": "1"}
     of = ("gpt2:layers=4", ["axes", "owt"], "h100-cluster")
-    with pytest.warns(match="--micro-batch is for planner 'axes' alone; owt: a replica's whole"):
+    with (
+        pytest.warns(match="--micro-batch is for planner 'axes' alone; owt: a replica's whole"),
+        pytest.warns(match="A store keeps simulated steps alone"),
+    ):
         found = accelarray.sweep(grid, *of, set=["nodes=1"], estimate=True, store=store, **more)
     frame = found.to_frame()
     assert frame["estimated"].tolist() == [True, False, True, False]

@@ -81,28 +81,28 @@ def test_python_has_the_same_keywords(capsys: pytest.CaptureFixture[str]) -> Non
 
 @given(
     seconds=st.floats(1e-6, 1e4),
-    computing=st.floats(0, 1),
+    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)),
     prices=st.tuples(st.floats(0, 1e3), st.floats(0, 1e3)),
     counts=st.tuples(st.integers(1, 64), st.integers(1, 64)),
     idle=st.floats(1, 100),
 )
 def test_unlike_devices_each_add_their_own(
     seconds: float,
-    computing: float,
+    shares: tuple[float, float],
     prices: tuple[float, float],
     counts: tuple[int, int],
     idle: float,
 ) -> None:
     powers = Power(500.0, idle), Power(300.0, 30.0)
     array = of_kinds(*zip(prices, powers, counts, strict=True))
-    outputs = {"iteration_s": seconds, "computing": computing}
+    outputs = {"iteration_s": seconds, "computing_by_kind": shares}
     case = case_on(array)
     cost, energy = step_cost(case, outputs), step_energy(case, outputs)
     hourly = sum(p * n for p, n in zip(prices, counts, strict=True))
     assert cost["usd_per_step"] == pytest.approx(hourly * seconds / 3600)
     one_by_one = [
-        seconds * (computing * power.busy_w + (1 - computing) * power.idle_w)
-        for power, n in zip(powers, counts, strict=True)
+        seconds * (share * power.busy_w + (1 - share) * power.idle_w)
+        for share, power, n in zip(shares, powers, counts, strict=True)
         for _ in range(n)
     ]
     assert energy["j_per_step"] == pytest.approx(sum(one_by_one))
@@ -141,7 +141,7 @@ def test_devices_of_one_kind_may_have_two_prices() -> None:
 
 def test_what_is_not_known_is_left_out_or_refused() -> None:
     case = case_on(load_array("tpu-v3-8"))
-    outputs = {"iteration_s": 1.0, "computing": 0.5}
+    outputs = {"iteration_s": 1.0, "computing_by_kind": [0.5]}
     assert run_fields(case, outputs, Run()) == {}
     with pytest.raises(UsageError, match=r"device 'tpu-v3' .* has no price; say --price 2"):
         step_cost(case, outputs)

@@ -202,7 +202,7 @@ def test_llama_3_trained_for_more_than_nine_tenths_of_its_54_days() -> None:
     run = run_of({"mtbf": mtbf, "storage_bandwidth": "2 TB/s"})
     of = failures_of(LLAMA, run)
     assert of.mean_s == pytest.approx(3.093 * HOUR, rel=1e-3)
-    goodput = run_fields(LLAMA, {"iteration_s": 5.0, "computing": 1.0}, run)["goodput"]
+    goodput = run_fields(LLAMA, {"iteration_s": 5.0, "computing_by_kind": [1.0]}, run)["goodput"]
     for share in ("useful_share", "closed_form_share"):
         assert 0.90 <= goodput[share] <= 0.93
     assert goodput["failures"] == pytest.approx(419 * 30 / 54, rel=0.05)
@@ -212,17 +212,22 @@ def test_llama_3_trained_for_more_than_nine_tenths_of_its_54_days() -> None:
 
 def test_a_run_takes_longer_by_what_it_loses() -> None:
     run = replace(run_of({"mtbf": "50000h", "storage_bandwidth": "2 TB/s"}), tokens=1e12)
-    outputs = {"iteration_s": 5.0, "computing": 0.5}
+    outputs = {"iteration_s": 5.0, "computing_by_kind": [0.5]}
     with_failures, without = run_fields(LLAMA, outputs, run), run_fields(LLAMA, outputs, Run(1e12))
-    share = with_failures["goodput"]["useful_share"]
-    for key in ("days", "usd", "mwh"):
+    spent = with_failures["goodput"]
+    share = spent["useful_share"]
+    for key in ("days", "usd"):
         assert with_failures["run"][key] == pytest.approx(without["run"][key] / share)
+    idle = spent["restarting_share"] + spent["waiting_share"]
+    watts = 16_384 * ((1 - idle) * (71 + 0.5 * (700 - 71)) + idle * 71)
+    hours = with_failures["run"]["days"] * 24
+    assert with_failures["run"]["mwh"] == pytest.approx(watts * hours / 1e6)
 
 
 def test_a_run_that_fails_all_the_time_never_ends() -> None:
     run = replace(run_of({"mtbf": "1h", "storage_bandwidth": "2 TB/s"}), tokens=1e12)
     with pytest.raises(UsageError, match=r"--tokens: a run that fails every 0\.22 s never ends"):
-        run_fields(LLAMA, {"iteration_s": 5.0, "computing": 0.5}, run)
+        run_fields(LLAMA, {"iteration_s": 5.0, "computing_by_kind": [0.5]}, run)
 
 
 def test_asynchronous_checkpoints_stop_a_run_for_the_copy_alone() -> None:
@@ -237,7 +242,9 @@ def test_asynchronous_checkpoints_stop_a_run_for_the_copy_alone() -> None:
 
 def test_remarks_say_where_a_formula_does_not_hold() -> None:
     options = {"mtbf": "50000h", "storage_bandwidth": "20 GB/s", "spares": 3}
-    said = run_fields(LLAMA, {"iteration_s": 5.0, "computing": 1.0}, run_of(options))["goodput"]
+    said = run_fields(LLAMA, {"iteration_s": 5.0, "computing_by_kind": [1.0]}, run_of(options))[
+        "goodput"
+    ]
     assert [note.split()[0] for note in said["notes"]] == ["Young's", "The"]
     assert "+8.0%" in said["notes"][0]
     assert "checkpoints much shorter than the time between failures" in said["notes"][0]
@@ -294,7 +301,7 @@ def test_no_checkpoint_is_begun_before_the_one_before_is_written() -> None:
         "checkpoint": "asynchronous",
         "checkpoint_every": "1 min",
     }
-    outputs = {"iteration_s": 5.0, "computing": 1.0}
+    outputs = {"iteration_s": 5.0, "computing_by_kind": [1.0]}
     with pytest.raises(UsageError, match=r"--checkpoint-every 60 s: a checkpoint of 5\.68e\+12 B"):
         run_fields(LLAMA, outputs, run_of(options))
     del options["checkpoint_every"]
