@@ -124,8 +124,9 @@ def best_of(frees: Sequence[Freed]) -> list[str]:
 
 def _stepped(change: Change, plan: Plan) -> tuple[Case, Plan]:
     """The case of a change, and its plan: the same where that is one for it."""
-    case = change.case
-    if change.anew or (plan.pipeline is not None and case.batch != plan.batch):
+    case, staging = change.case, change.case.execution.staging
+    anew = change.anew or (plan.pipeline is not None and case.batch != plan.batch)
+    if anew or (staging and staging.stage_hw and case.execution.update):  # not of every one
         return case, plan_of(case)
     other = replace(plan, batch=case.batch)
     if case.execution.update in UPDATES:  # "auto" has chosen already

@@ -281,10 +281,10 @@ def charts(rows: Sequence[Result]) -> Iterator[Chart]:
 
 
 def _points(group: Sequence[Result], planner: str, across: str) -> list[tuple[float, float]]:
-    """One planner's places on both axes; both are positive."""
+    """One planner's places on both axes, of several at one place the newest; both are positive."""
     own = [row for row in group if str(row.get("planner")) == planner]
     places = ((_place(row.get(across)), float(row[SECONDS])) for row in own)
-    return sorted((place, seconds) for place, seconds in places if place is not None)
+    return sorted({place: seconds for place, seconds in places if place is not None}.items())
 
 
 def _place(value: Any) -> float | None:
