@@ -123,7 +123,7 @@ def run_of(options: Mapping[str, Any]) -> Run:
         raise UsageError(f"{drawn[0]}: nothing is drawn; say --mtbf or --spread too")
     if "repair_time" in flags and "spares" not in flags:
         raise UsageError("--repair-time: nothing waits for a repair without --spares N")
-    if "copy_bandwidth" in flags and options["checkpoint"] != "asynchronous":
+    if "copy_bandwidth" in flags and options.get("checkpoint") != "asynchronous":
         raise UsageError("--copy-bandwidth: read with --checkpoint asynchronous alone")
     if "mtbf" in flags and "storage_bandwidth" not in flags:
         raise UsageError(

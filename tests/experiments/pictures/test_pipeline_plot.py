@@ -51,3 +51,13 @@ def test_the_command_draws_it_twice_alike(tmp_path: Path, ending: str) -> None:
     for file in files:
         assert main([*words.split(), "--batch", "64", "--output", str(file)]) == 0
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_each_kind_of_devices_has_a_row_also_without_stages() -> None:
+    options = {"parallel": "dp=16", "micro_batch": "1"}
+    execution = with_options(DEPLOYED, options)
+    array = load_array("mixed-v100-t4")
+    network = load_network("gpt2:layers=2:seq=32")
+    plan, timeline = step_of(Case(network, "axes", array, 64, execution=execution))
+    labels = [row.label.split(":")[0] for row in rows_of(plan, timeline)]
+    assert sorted(labels) == sorted(f"0, {device.name}" for device, _ in array.group.kinds)

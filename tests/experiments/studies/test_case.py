@@ -7,7 +7,9 @@ import pytest
 
 from experiments.studies.case import Case
 from hardware import load_array
-from workloads import Layer, Network, Tensor, load_network
+from planners import Staging
+from simulator import DEPLOYED
+from workloads import Builder, Layer, Network, Tensor, load_network
 
 IDS, WORDS = Tensor(1, 4), Tensor(8, 4)
 LAYERS = {
@@ -63,3 +65,35 @@ def test_the_length_of_a_sequence_is_part_of_it() -> None:
     array = load_array("accpar-mixed")
     keys = {Case(load_network(f"gnmt:seq={n}"), "owt", array, 8).key for n in (4, 5)}
     assert len(keys) == 2
+
+
+def products(names: str) -> Network:
+    """Four products behind each other, the last one wide."""
+    net = Builder("net", 64, 1, 1)
+    for name in names:
+        net.fc(name, 64 if name != names[-1] else 512)
+    return net.build()
+
+
+def test_cuts_are_of_layers_whatever_their_names() -> None:
+    """ "b" begins the second stage: the second layer of abcd, the third of acbd."""
+    array = load_array("tpu-v3-8")
+    found = {}
+    for names, cut in (("abcd", "b"), ("acbd", "b"), ("wxyz", "x")):
+        staging = Staging(stages=2, micro_batches=4, cuts=(cut,))
+        how = replace(DEPLOYED, staging=staging)
+        found[names] = Case(products(names), "data_parallel", array, 64, execution=how).key
+    assert found["abcd"] == found["wxyz"] != found["acbd"]
+
+
+def test_blocks_are_of_names_and_part_of_it() -> None:
+    """What is computed again are blocks, which are called alike but for a number."""
+    network = load_network("gpt2:layers=2:seq=8")
+    names = {layer.name: layer.name.replace("layer1", "other") for layer in network.layers}
+    renamed = [
+        replace(layer, name=names[layer.name], inputs=tuple(names.get(i, i) for i in layer.inputs))
+        for layer in network.layers
+    ]
+    array = load_array("tpu-v3-8")
+    cases = (network, replace(network, layers=tuple(renamed)))
+    assert len({Case(one, "owt", array, 8).key for one in cases}) == 2

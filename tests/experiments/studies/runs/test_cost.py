@@ -16,6 +16,7 @@ from experiments.studies.runs.run import Run, check_run, run_fields, run_of
 from experiments.studies.unread import warnings
 from hardware import Array, Group, Power, SpecError, load_array
 from simulator import DEPLOYED, PUBLISHED
+from simulator.analysis.exposed_communication import computing_by_kind
 from workloads import load_network
 
 STEP = ("gpt2", "--array", "h100-cluster", "--set", "nodes=1", "--parallel", "dp=8")
@@ -169,3 +170,20 @@ def test_wrong_prices_and_powers_are_refused(change: str, said: str) -> None:
     with pytest.raises(SpecError) as error:
         load_array("h100-cluster", [change])
     assert said in str(error.value)
+
+
+def test_chips_that_do_nothing_draw_idle_power() -> None:
+    """Of mixed-v100-t4 eight V100 compute a stage each; its eight T4 wait all the time."""
+    power = {"busy": "300 W", "idle": "40 W"}
+    changes = [f"devices.{i}.power.{key}={value}" for i in (0, 1) for key, value in power.items()]
+    array = load_array("mixed-v100-t4", changes)
+    network = "gpt2:layers=2:seq=32"
+    found = accelarray.simulate(network, "axes", array, batch=8, stage_hw="v100:1x8", micro_batch=1)
+    data = found.to_dict()
+    (_, first), (_, second) = array.group.chips
+    alone, none = computing_by_kind(found.timeline, array)
+    assert none == 0 < alone
+    assert data["computing"] == pytest.approx(alone * first / (first + second))
+    assert data["waiting"] >= second / (first + second)
+    watts = first * (40 + alone * (300 - 40)) + second * 40
+    assert data["energy"]["j_per_step"] == pytest.approx(watts * found.iteration_s)

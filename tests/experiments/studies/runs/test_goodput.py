@@ -308,3 +308,30 @@ def test_no_checkpoint_is_begun_before_the_one_before_is_written() -> None:
     goodput = run_fields(LLAMA, outputs, run_of(options))["goodput"]
     assert goodput["interval_s"] + goodput["stall_s"] >= goodput["write_s"]
     assert "faster storage helps" in goodput["notes"][0]
+
+
+def test_a_run_of_months_takes_the_closed_form_and_one_that_never_ends_is_refused() -> None:
+    """The months that are simulated begin whole: they say nothing of a run of a thousand days."""
+    outputs = {"iteration_s": 5.0, "computing_by_kind": [0.5]}
+    run = run_of({"mtbf": "50000h", "storage_bandwidth": "2 TB/s"})
+    found = run_fields(LLAMA, outputs, replace(run, tokens=1e15))
+    days = run_fields(LLAMA, outputs, Run(1e15))["run"]["days"]
+    assert found["run"]["days"] == pytest.approx(days / found["goodput"]["closed_form_share"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"repair_time": "5h"}, "--repair-time: nothing waits for a repair without --spares"),
+        ({"copy_bandwidth": "1 GB/s"}, "--copy-bandwidth: read with --checkpoint asynchronous"),
+    ],
+)
+def test_what_nothing_reads_is_refused(options: dict[str, str], words: str) -> None:
+    needed = {"mtbf": "50000h", "storage_bandwidth": "2 TB/s"}
+    with pytest.raises(UsageError, match=words):
+        run_of(needed | options)
+
+
+def test_no_time_is_written_as_0() -> None:
+    given = {"mtbf": "50000h", "storage_bandwidth": "2 TB/s", "restart_time": "0"}
+    assert run_of(given).restart_s == 0.0
