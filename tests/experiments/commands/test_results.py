@@ -68,7 +68,7 @@ def test_a_list_shows_what_was_varied(
     table = "\n".join(lines)
     for value in ("1 Gbit/s", "1 us", "2 us", " 16 "):
         assert value in table
-    assert "Not shown here: finished, objective, execution, planner" in "\n".join(lines[-2:])
+    assert "Not shown here: finished, objective, planner, array, execution" in "\n".join(lines[-2:])
     (_, *rows) = json.loads(out(capsys, "list", "--store", str(store), "--format", "json"))
     assert [row["network.latency"] for row in rows] == [None, None, "1 us", "2 us"]
 
@@ -134,3 +134,22 @@ def test_users_errors(
     assert words in capsys.readouterr().err
     with Store(store) as opened:
         assert len(opened) == 3
+
+
+def test_what_tells_results_apart_is_shown_last_of_all_to_go(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs of other studies have many columns; a batch that differs stays beside the times."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    path = tmp_path / "mixed.db"
+    with Store(path) as opened:
+        for batch in (64, 128):
+            opened.put(f"k{batch}", INPUTS | {"batch": batch}, OUTPUTS)
+        many = {f"measure_{i}": i + 0.123456 for i in range(12)}
+        opened.once(("train", 1), lambda: {"numbers": 1}, method="all-reduce", **many)
+    text = out(capsys, "list", "--store", str(path))
+    assert max(map(len, text.splitlines()[1:-1])) <= 80
+    head = text.splitlines()[2]
+    assert "batch" in head
+    assert "iteration_s" in head
+    assert "measure_3" not in head
