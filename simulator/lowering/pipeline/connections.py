@@ -156,7 +156,11 @@ class Joints:
         (chunk.writer.entering if entering else chunk.writer.leaving).append(port)
 
     def _sum_replicas(self, chunks: Sequence[Chunk]) -> None:
-        """Replicas of a stage sum their gradients, bucket by bucket."""
+        """Replicas of a stage sum their gradients, bucket by bucket.
+
+        Of unlike numbers of cores those with fewest say the buckets: each of them has most.
+        """
+        chunks = sorted(chunks, key=lambda chunk: chunk.writer.rules.array.group.size)
         rules = [chunk.writer.rules for chunk in chunks]
         ranges = [
             (one.array.first + k * one.array.group.size, one.array.group.size)

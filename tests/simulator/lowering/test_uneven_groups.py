@@ -100,3 +100,20 @@ def test_kinds_that_differ_in_memory_alone_exchange_as_one(tmp_path: Path) -> No
         steps.append(step.iteration_s)
     assert collectives[1] == collectives[2] == pytest.approx(collectives[0], rel=1e-6)
     assert steps[1] == pytest.approx(steps[0], rel=1e-6)
+
+
+def test_the_order_of_unlike_replicas_changes_nothing() -> None:
+    """One of tp 4 beside four of tp 1, whichever is written first; buckets fill in one alone."""
+    steps = {
+        accelarray.simulate(
+            "gpt2:layers=4:seq=64",
+            "axes",
+            "mixed-v100-t4",
+            batch=20,
+            stage_hw=stage_hw,
+            micro_batch=1,
+            bucket="40 MB",
+        ).iteration_s
+        for stage_hw in ("v100:4x1+t4:1x4", "t4:1x4+v100:4x1")
+    }
+    assert len(steps) == 1
