@@ -117,8 +117,27 @@ def blocks(network: Network) -> tuple[tuple[str, ...], ...]:
     return _within(network, coarse) or coarse
 
 
+def numbering(network: Network) -> tuple[tuple[int, ...], ...]:
+    """What names say of blocks: the first layer that shares a layer's name up to its numbers.
+
+    Four for each layer: in front of its first number and behind it, and the same of the second.
+    """
+    seen: dict[str, int] = {}
+    found = []
+    for i, layer in enumerate(network.layers):
+        numbers = [*NUMBER.finditer(layer.name)][:2]
+        ends = (end for number in numbers for end in (number.start(), number.end()))
+        found.append(tuple(seen.setdefault(layer.name[:end], i) for end in ends))
+    return tuple(found)
+
+
 def _within(network: Network, groups: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """The blocks by the second number of names; none where not all are entered by one tensor."""
+    """The blocks by the second number of names; none where not all are entered by one tensor.
+
+    Nor are there any where the groups themselves are alike, as T5's of two sublayers each.
+    """
+    if len({tuple(NUMBER.sub("", name, count=1) for name in group) for group in groups}) == 1:
+        return ()
     found: dict[str, list[str]] = {}
     for name in (name for group in groups for name in group):
         numbers = [*NUMBER.finditer(name)][:2]
@@ -146,7 +165,7 @@ def unnamed(network: Network) -> Hashable:
         (_OTHERS(layer), tuple(number[name] for name in layer.inputs), number[layer.shared])
         for layer in network.layers
     ]
-    return network.input, tuple(layers)
+    return network.input, tuple(layers), numbering(network)
 
 
 def _problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:

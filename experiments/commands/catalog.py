@@ -216,7 +216,8 @@ def run_results(args: argparse.Namespace) -> None:
         studies = [key for row in rows if "study" in row for key, v in row.items() if _plain(v)]
         if studies and not any(row.get(one) for one in measures for row in rows):
             measures = []
-        columns = list(dict.fromkeys([*COLUMNS, *varied_keys(rows), *studies, *measures]))
+        varied = [key for key in varied_keys(rows) if all(_plain(row.get(key)) for row in rows)]
+        columns = list(dict.fromkeys([*COLUMNS, *varied, *studies, *measures]))
         columns = [one for one in columns if one not in ("key", *WHEN)] + [WHEN[0]]
         if args.format == "parquet":
             raise UsageError("list has no parquet; results export --output FILE.parquet has")

@@ -15,7 +15,7 @@ from experiments.design.space import Design, Space
 from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of
 from experiments.studies.running.store import Store, digest
-from planners import Place
+from planners import Place, Plan
 from simulator import MODEL_VERSION
 from simulator.lowering.units.cores import Site, sites
 
@@ -55,6 +55,8 @@ class Found:
     budget: int
     places: tuple[Place, ...]
     """Those that can have designs of their own."""
+    plans: tuple[Plan, ...]
+    """One for each network."""
     judge: Judge = field(repr=False)
     """That of all cores together."""
 
@@ -137,6 +139,7 @@ def study(
         evaluated=tuple(last.scores.values()),
         budget=budget or len(asked.space),
         places=runs.ranks,
+        plans=tuple(plans),
         judge=last,
     )
 

@@ -42,7 +42,7 @@ from experiments.notices import tell
 from experiments.output import UsageError, deliver, hearing
 from experiments.pictures.plots import pareto
 from experiments.results.result import Result
-from experiments.studies.case import Case, plan_of
+from experiments.studies.case import Case
 from experiments.studies.running.estimate import check_memory, forewarn
 from experiments.studies.unread import changed
 from hardware import Array
@@ -146,7 +146,7 @@ def design(
     found = networks_of(networks, transforms_of(options), place)
     cases = [Case(one, chosen, place, size, execution=execution) for one in found]
     check_memory(cases, max_memory)
-    told = [*forewarn(cases), *_overflows(cases)]
+    told = forewarn(cases)
     aim = next((one for one in AIMS if one == objective), None)
     if aim is None or search not in SEARCHES:
         raise UsageError(f"objective: one of {', '.join(AIMS)}; search: {', '.join(SEARCHES)}")
@@ -170,6 +170,7 @@ def design(
             studies.append((asked, one))
             data.append(to_dict(asked, one, _baselines(asked, one, progress) if baselines else []))
     output: dict[str, Any] = data[0] if len(data) == 1 else {"designs": data}
+    told += tuple(_overflows(studies))
     output["warnings"] = [*told, *(note for case in cases for note in case.network.notes)]
     return DesignResult(output, tuple(studies))
 
@@ -184,13 +185,14 @@ def _execution(options: DesignOptions, array: Array) -> Execution:
     return found
 
 
-def _overflows(cases: Sequence[Case]) -> list[str]:
+def _overflows(studies: Sequence[tuple[Asked, Found]]) -> list[str]:
     """Which networks do not fit in memory; a design changes nothing about that."""
     found = []
-    for case in cases:
-        memory = memory_of(case.network, plan_of(case), case.array, case.execution)
-        fault = overflow(case.network.name, case.planner_name, case.array.name, memory)
-        found += [fault] if fault else []
+    for asked, study_ in studies:
+        for case, plan in zip(asked.cases, study_.plans, strict=True):
+            memory = memory_of(case.network, plan, case.array, case.execution)
+            fault = overflow(case.network.name, case.planner_name, case.array.name, memory)
+            found += [fault] if fault else []
     for fault in found:
         tell(fault)
     return found

@@ -155,7 +155,7 @@ class FitResult(Result):
     @property
     def _simulated_others(self) -> list[dict[str, Any]]:
         """What was simulated, and does not fit or breaks a limit."""
-        return [r for r in self.others if r["out_of_memory"] or r["iteration_s"] is not None]
+        return [row for row in self.others if _was_simulated(row)]
 
     def _counts(self, shown: Sequence[dict[str, Any]]) -> Iterator[str]:
         """How many combinations there are, and what became of them."""
@@ -185,9 +185,8 @@ class FitResult(Result):
         if self.fits or self.others:
             yield f"The engine simulated {len(self.fits) + over}{kinds}{more}.{table}"
         if refused := len(self.others) - over:
-            unrun = [row["reason"] for row in self.others if row not in self._simulated_others]
-            were = "were" if refused > 1 else "was"
-            yield f"{refused:,} {were} not run; the first: {unrun[0]}"
+            why = next(row["reason"] for row in self.others if not _was_simulated(row))
+            yield f"{refused:,} {'were' if refused > 1 else 'was'} not run; the first: {why}"
         if "micro-batch" not in (*self.asked[0].varied, *self.asked[0].held):
             yield "Micro-batches are of 1 sample; with micro-batch in --axes others are tried."
         first = self.asked[0]
@@ -290,6 +289,10 @@ class FitResult(Result):
         bands = band_rows(self._banded())
         band = [f"{name.capitalize()} of the best: {words}." for name, words in bands]
         return [table, *band, *said]
+
+
+def _was_simulated(row: Mapping[str, Any]) -> bool:
+    return row["out_of_memory"] or row["iteration_s"] is not None
 
 
 def _do(many: int) -> str:

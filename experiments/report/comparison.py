@@ -31,7 +31,7 @@ INPUTS = ("network", "planner", "array", "accelerators", "batch", "objective", "
 SECONDS = "iteration_s"
 SHARES = ("computing", "communicating", "waiting")
 WHEN = ("finished", "version")
-WORDS = {"batch": "batch {}", "accelerators": "{} accelerators"}
+WORDS = {"batch": "batch {}", "model": "model {}", "accelerators": "{} accelerators"}
 METRICS = {
     "energy": ("Energy efficiency over data parallelism", 1.0),
     "traffic": ("GB of a step", 1e9),
@@ -267,7 +267,7 @@ def charts(rows: Sequence[Result]) -> Iterator[Chart]:
     usable = [row for row in rows if _is_drawable(row.get(SECONDS))]
     planners = list(dict.fromkeys(str(row.get("planner")) for row in usable))
     varied = varied_keys(rows)
-    for across in ("batch", "accelerators", *varied):
+    for across in ("batch", "accelerators", *(key for key in varied if key != "model")):
         fixed = [key for key in (*INPUTS, *varied) if key not in (across, "planner")]
         groups: dict[tuple[str, ...], list[Result]] = {}
         for row in usable:

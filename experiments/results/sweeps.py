@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Number
+from numbers import Integral, Number
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -53,7 +53,7 @@ class SweepResult(Result):
 
         Raises UsageError where there is no such row.
         """
-        if not isinstance(row, int) or not 0 <= row < len(self.table):
+        if not isinstance(row, Integral) or not 0 <= row < len(self.table):
             raise UsageError(f"step {row!r}: a row's number, from 0 to {len(self.table) - 1}")
         key = self.table["key"].iloc[row]
         cases = (case for point in self.grid.points() for case in self.grid.cases(point))

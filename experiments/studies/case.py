@@ -37,7 +37,7 @@ from simulator.lowering.schedules.registry import schedule_of
 from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 from workloads.cache import once_for_each
-from workloads.network import blocks
+from workloads.network import numbering
 
 
 def staged_plan(case: Case, objective: Objective, staging: Staging) -> Plan:
@@ -266,7 +266,7 @@ def _array(array: Array) -> dict[str, Any]:
 def _layers(network: Network) -> str:
     """A digest of the layers without their names: inputs are numbers, -1 the network's.
 
-    Of names it has what they decide: the blocks that are computed again, or gathered.
+    Of names it has what they decide: which layers are a block, to compute again or to gather.
     """
     number = {"input": -1, "": -1} | {layer.name: i for i, layer in enumerate(network.layers)}
     layers = [
@@ -278,7 +278,7 @@ def _layers(network: Network) -> str:
         }
         for layer in network.layers
     ]
-    return digest([layers, [[number[name] for name in block] for block in blocks(network)]])
+    return digest([layers, numbering(network)])
 
 
 def _check_schedule(staging: Staging) -> None:

@@ -23,7 +23,6 @@ from simulator import ALGORITHMS, Execution
 from simulator.cost.recompute import NONE, is_mode
 
 DEPLOYED_OPTIONS = ("overlap", "shards", "bucket", "update_order", "algorithm", "memory_reserve")
-OF_GRADIENTS = ("bucket", "update_order")
 OF_COMMAS = ("parallel", "axis_order", "cuts")
 """Options whose values are lists: semicolons part several of them."""
 AXIS_OPTIONS = ("parallel", "axis_order", "micro_batch", "stage_hw", "stage_layers")
@@ -96,8 +95,6 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
             field, read = READ.get(name, (name, str))
             changed = {field: read(text)}
             execution = replace(execution, **changed)
-    if execution.inference and (idle := [name for name in OF_GRADIENTS if name in options]):
-        tell(f"No effect, in inference: {', '.join(idle).replace('_', ' ')}.")
     if execution.staging is None:
         return execution
     return replace(execution, staging=with_stages(execution.staging))

@@ -62,20 +62,19 @@ class Choices:
         """The first half's share for which both finish together, else the better end.
 
         Where the quadratic has two roots within 0...1 the cheaper one is taken. What costs the
-        same whoever has it, as a layer without FLOPs may, is shared by speed.
+        same whoever has it, as a layer without FLOPs may, the faster half has.
         """
         first, second = prices
-        fair = second.per_flop / (first.per_flop + second.per_flop)
         one, other = self._roots(prices)
         has_one, has_other = (one >= 0.0) & (one <= 1.0), (other >= 0.0) & (other <= 1.0)
         neither = ~(has_one | has_other)
         one, other = np.where(neither, 0.0, one), np.where(neither, 1.0, other)
         with np.errstate(all="ignore"):
             costs = self.cost(prices, one), self.cost(prices, other)
-            alike = neither & (costs[0] == costs[1]) & (self.cost(prices, fair) <= costs[0])
+        firsts = neither & (costs[0] == costs[1]) & (first.per_flop < second.per_flop)
         cheaper = (costs[1] < costs[0]) | ((costs[1] == costs[0]) & (other < one))
         take_other = np.where(has_one == has_other, cheaper, has_other)
-        return np.where(alike, fair, np.where(take_other, other, one))
+        return np.where(take_other | firsts, other, one)
 
     def _roots(self, prices: tuple[Prices, Prices]) -> tuple[Floats, Floats]:
         """Where first(a) - second(1 - a) = c + b*a - swap*a*a vanishes; NaN or infinite: nowhere.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from hardware import Array, Wires
@@ -44,16 +45,19 @@ def cores_in_no_stage(timeline: Timeline) -> int:
 def computing_by_kind(timeline: Timeline, array: Array) -> list[float]:
     """Of each kind of the array's chips, which part of the step a mean core of it computes.
 
-    Cores that do nothing count.
+    Cores that do nothing count. Kinds of one name and power have the mean of both.
     """
-    computing, cores = Counter[str](), Counter[str]()
+    computing, cores = Counter[Hashable](), Counter[Hashable]()
     for step in core_steps(timeline):
-        computing[step.worker.device.name] += step.computing * step.cores
-        cores[step.worker.device.name] += step.cores
+        kind = step.worker.device.name, getattr(step.worker.device, "power", None)
+        computing[kind] += step.computing * step.cores
+        cores[kind] += step.cores
+    kinds = [
+        ((one.name, one.power), chips * one.cores_per_chip) for one, chips in array.group.chips
+    ]
     if isinstance(timeline.program.wires, Wires):
         cores.clear()
-        for device, chips in array.group.chips:
-            cores[device.name] += chips * device.cores_per_chip
-    names = [device.name for device, _ in array.group.chips]
-    whole = {name: timeline.long_run_ps * cores[name] for name in names}
-    return [computing[name] / whole[name] if whole[name] else 0.0 for name in names]
+        for kind, many in kinds:
+            cores[kind] += many
+    whole = {kind: timeline.long_run_ps * cores[kind] for kind, _ in kinds}
+    return [computing[kind] / whole[kind] if whole[kind] else 0.0 for kind, _ in kinds]

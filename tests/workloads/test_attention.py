@@ -132,6 +132,13 @@ def test_blocks_within_stages_are_entered_by_one_tensor() -> None:
         net.fc(f"block{k}.mlp.1.down", 8)
         net.add(f"block{k}.mlp.2.sum", net.last, before)
     assert [len(block) for block in blocks(net.build())] == [3, 3, 3]
+    net = Builder("t5", 8, 4, 1)
+    for name in (f"encoder.block.{k}.layer.{j}" for k in range(3) for j in range(2)):
+        before = net.last
+        net.linear(f"{name}.up", 16)
+        net.linear(f"{name}.down", 8)
+        net.add(f"{name}.add", net.last, before)
+    assert [len(block) for block in blocks(net.build())] == [6, 6, 6]  # which are alike
 
 
 def test_the_core_of_attention() -> None:

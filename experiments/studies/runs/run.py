@@ -180,7 +180,7 @@ def run_fields(case: Case, outputs: Mapping[str, Any], run: Run) -> dict[str, An
     if run.mtbf_s is not None:
         found["goodput"] = _goodput(case, outputs["iteration_s"], run)
     if run.tokens is not None:
-        found["run"] = _of_tokens(case, outputs["iteration_s"], run.tokens, found)
+        found["run"] = _of_tokens(case, outputs["iteration_s"], run, found)
     return found
 
 
@@ -242,16 +242,19 @@ def _remarks(of: Failures) -> Iterator[str]:
         )
 
 
-def _of_tokens(case: Case, iteration_s: float, tokens: float, found: Mapping[str, Any]) -> Any:
+def _of_tokens(case: Case, iteration_s: float, run: Run, found: Mapping[str, Any]) -> Any:
     """Steps, days, dollars and megawatt-hours of a run, lost time included where it is known."""
     assert case.network.tokens  # noqa: S101  (check_run)
-    steps = math.ceil(tokens / (case.network.tokens * case.batch))
+    assert run.tokens  # noqa: S101
+    steps = math.ceil(run.tokens / (case.network.tokens * case.batch))
     share, idle = 1.0, 0.0
     if "goodput" in found:
-        share, idle = _shares(found["goodput"], steps * iteration_s)
+        missing = failures_of(case, run).without_spare
+        share, idle = _shares(found["goodput"], steps * iteration_s, missing)
     if share < LEAST_SHARE:
         mean_s = found["goodput"]["mtbf_s"]
-        raise UsageError(f"--tokens: a run that fails every {mean_s:.3g} s never ends; see --mtbf")
+        why = "see --mtbf, --spares and --repair-time" if run.spares is not None else "see --mtbf"
+        raise UsageError(f"--tokens: a run that fails every {mean_s:.3g} s never ends; {why}")
     times = steps / share
     usd = times * found["cost"]["usd_per_step"] if "cost" in found else None
     joules = None
@@ -259,7 +262,7 @@ def _of_tokens(case: Case, iteration_s: float, tokens: float, found: Mapping[str
         each = found["energy"]["j_per_step"]
         joules = times * (each + idle * (idle_watts(case.array) * iteration_s - each))
     return {
-        "tokens": tokens,
+        "tokens": run.tokens,
         "steps": steps,
         "days": times * iteration_s / DAY_S,
         "usd": usd,
@@ -271,15 +274,18 @@ LEAST_SHARE = 1e-6
 """Of a run's time that is useful: with less it never ends."""
 
 
-def _shares(goodput: Mapping[str, Any], useful_s: float) -> tuple[float, float]:
+def _shares(goodput: Mapping[str, Any], useful_s: float, missing: float) -> tuple[float, float]:
     """Which part of a run of so many seconds of work is useful, and in which nothing computes.
 
-    Of a run that is longer than the simulated months, the closed form's, which is of a long one.
+    Of a run that is longer than what was simulated, the closed form's, which is of a long one: for
+    the part ``missing`` of it there is no spare.
     """
-    share = goodput["useful_share"]
-    if not share or useful_s / share > MONTH_S:
-        share = goodput["closed_form_share"]
-    return share, goodput["restarting_share"] + goodput["waiting_share"]
+    share, restarting = goodput["useful_share"], goodput["restarting_share"]
+    waiting = goodput["waiting_share"]
+    if share and useful_s / share <= goodput["simulated_days"] * DAY_S:
+        return share, restarting + waiting
+    going_on = restarting / (1 - waiting) if waiting < 1 else 0.0
+    return goodput["closed_form_share"], missing + (1 - missing) * going_on
 
 
 def run_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -144,8 +144,12 @@ class Rules(ABC):
     @property
     def updates_arrive(self) -> bool:
         """Whether weights are updated as gradients arrive; else in the layers' order."""
-        asked = self.execution.update_order or self.plan.update_order
-        return asked == ARRIVAL if asked else bool(self.plan.updates)
+        return self.update_order == ARRIVAL if self.update_order else bool(self.plan.updates)
+
+    @property
+    def update_order(self) -> str:
+        """The order of updates that is asked for; "": none."""
+        return self.execution.update_order or self.plan.update_order
 
     def updated(self, part: Mesh) -> Sequence[float]:
         """Of the weights of each node that a worker of a lowest part holds, what it updates."""

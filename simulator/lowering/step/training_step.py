@@ -233,7 +233,7 @@ class Writer:
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""
         rules, exchange_s = self.rules, partial(alone_s, self.rules.wires)
-        in_layers = (rules.execution.update_order or rules.plan.update_order) == LAYERS
+        in_layers = rules.update_order == LAYERS
         order_by_units(self.programs, rules.choices, exchange_s, in_layers=in_layers)
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)

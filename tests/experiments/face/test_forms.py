@@ -307,6 +307,7 @@ def test_what_to_dict_returns_is_the_callers_own() -> None:
 def test_a_step_of_a_sweep_has_a_row() -> None:
     found = accelarray.sweep({"batch": [64, 128]}, "lenet", "owt", "tpu-v3-8")
     assert found.step(1).case.batch == 128
+    assert found.step(np.int64(0)).case.batch == 64  # type: ignore[arg-type]
     for row in (2, -1, "0"):
         with pytest.raises(UsageError, match="a row's number, from 0 to 1"):
             found.step(row)  # type: ignore[arg-type]

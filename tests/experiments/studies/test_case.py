@@ -10,6 +10,7 @@ from hardware import load_array
 from planners import Staging
 from simulator import DEPLOYED
 from workloads import Builder, Layer, Network, Tensor, load_network
+from workloads.network import blocks
 
 IDS, WORDS = Tensor(1, 4), Tensor(8, 4)
 LAYERS = {
@@ -95,5 +96,15 @@ def test_blocks_are_of_names_and_part_of_it() -> None:
         for layer in network.layers
     ]
     array = load_array("tpu-v3-8")
+    other = Builder("net", 64, 1, 1)
+    for name in ("enc0.a", "enc0.b", "enc1.a", "enc1.b", "dec0.a", "dec1.a"):
+        other.fc(name, 64)
+    fewer = [replace(one, name=one.name.replace("dec1", "last")) for one in other.build().layers]
+    fewer = [
+        replace(one, inputs=tuple(i.replace("dec1", "last") for i in one.inputs)) for one in fewer
+    ]
+    both = other.build(), replace(other.build(), layers=tuple(fewer))
+    assert blocks(both[0]) == blocks(both[1])  # of the whole; a stage may have the last ones alone
+    assert len({Case(one, "owt", array, 8).key for one in both}) == 2
     cases = (network, replace(network, layers=tuple(renamed)))
     assert len({Case(one, "owt", array, 8).key for one in cases}) == 2

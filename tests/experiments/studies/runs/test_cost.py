@@ -17,6 +17,7 @@ from experiments.studies.unread import warnings
 from hardware import Array, Group, Power, SpecError, load_array
 from simulator import DEPLOYED, PUBLISHED
 from simulator.analysis.exposed_communication import computing_by_kind
+from simulator.analysis.stalls import core_steps
 from workloads import load_network
 
 STEP = ("gpt2", "--array", "h100-cluster", "--set", "nodes=1", "--parallel", "dp=8")
@@ -170,6 +171,21 @@ def test_wrong_prices_and_powers_are_refused(change: str, said: str) -> None:
     with pytest.raises(SpecError) as error:
         load_array("h100-cluster", [change])
     assert said in str(error.value)
+
+
+def test_kinds_of_one_name_have_powers_of_their_own() -> None:
+    """Two entries of one device, of which one is slower and hotter: each worker by itself."""
+    entries = [f"devices.{i}.device=a100-80" for i in (0, 1)]
+    changes = ["devices.1.power.busy=1000 W", "devices.1.roofline.matrix_efficiency=0.3"]
+    array = load_array("mixed-a100-h100", [*entries, *changes])
+    found = accelarray.simulate("gpt2:layers=2:seq=32", "data_parallel", array, batch=64)
+    by_hand = 0.0
+    for step in core_steps(found.timeline):
+        power = step.worker.device.power  # type: ignore[attr-defined]
+        share = step.computing / found.timeline.makespan_ps
+        by_hand += step.cores * (power.idle_w + share * (power.busy_w - power.idle_w))
+    told = found.to_dict()["energy"]["j_per_step"]
+    assert told == pytest.approx(by_hand * found.iteration_s)
 
 
 def test_chips_that_do_nothing_draw_idle_power() -> None:

@@ -1,7 +1,7 @@
 """Useful shares beside their closed forms, a Monte Carlo of its own, and published values."""
 
 from dataclasses import replace
-from math import isclose
+from math import exp, isclose
 
 import numpy as np
 import pytest
@@ -317,6 +317,23 @@ def test_a_run_of_months_takes_the_closed_form_and_one_that_never_ends_is_refuse
     found = run_fields(LLAMA, outputs, replace(run, tokens=1e15))
     days = run_fields(LLAMA, outputs, Run(1e15))["run"]["days"]
     assert found["run"]["days"] == pytest.approx(days / found["goodput"]["closed_form_share"])
+    often = run_of({"mtbf": "10h", "storage_bandwidth": "2 TB/s"})
+    with pytest.raises(UsageError, match="never ends; see --mtbf"):
+        run_fields(LLAMA, outputs, replace(often, tokens=1e15))
+
+
+def test_a_long_run_waits_for_spares_as_long_as_the_closed_form_says() -> None:
+    """The simulated month begins with all spares, and waits less; who waits draws idle power."""
+    outputs = {"iteration_s": 5.0, "computing_by_kind": [0.5]}
+    options = {"mtbf": "50000h", "storage_bandwidth": "2 TB/s", "repair_time": "2 d", "spares": 9}
+    run = run_of(options)
+    found = run_fields(LLAMA, outputs, replace(run, tokens=1e15))
+    goodput, of = found["goodput"], failures_of(LLAMA, run)
+    assert goodput["waiting_share"] < of.without_spare
+    goes_on = (1 - of.without_spare) * exp(-of.restart_s / of.mean_s)  # and does not restart
+    watts = 16_384 * (71 + goes_on * 0.5 * (700 - 71))
+    mwh = watts * found["run"]["days"] * 24 / 1e6
+    assert found["run"]["mwh"] == pytest.approx(mwh, rel=0.005)
 
 
 @pytest.mark.parametrize(
