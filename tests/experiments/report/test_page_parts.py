@@ -131,6 +131,21 @@ def test_a_chart_for_results_that_differ_in_one_thing() -> None:
     ]
     (chart,) = charts(rates)
     assert "owt: 2 at 1e+09" in Parsed(shown(EMPTY, chart)).text("title")
+
+
+def test_charts_are_of_one_model_and_have_the_newest_of_like_rows() -> None:
+    rows = [
+        STORED | {"batch": b, "iteration_s": model * b, "model": model}
+        for model in (27, 28)
+        for b in (8, 16)
+    ]
+    old, new = charts(rows)  # across the batch, and none across the model
+    assert old.caption.endswith("model 27")
+    assert new.caption.endswith("model 28")
+    (chart,) = charts([*rows[:2], rows[0] | {"iteration_s": 5.0}])
+    texts = [*Parsed(shown(EMPTY, chart)).text("title")]
+    assert "owt: 5 at 8" in texts
+    assert not any("216 at 8" in text for text in texts)
     assert len([name for name, _ in Parsed(shown(EMPTY, chart)).tags if name == "circle"]) == 2
 
 
