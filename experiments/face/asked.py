@@ -182,8 +182,6 @@ def running(
     hears = options.get("progress")
     with opened(options.get("store")) as open_store, hearing(hears, total) as progress:
         jobs, cluster = options.get("jobs"), options.get("cluster")
-        if cluster and jobs is not None:
-            raise UsageError("--jobs: processes of this machine; a --cluster has its own workers")
         limit = limit_of(options.get("max_memory"))
         yield Runner(open_store, jobs, cluster, tell_too, limit), progress, told
 
