@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from hardware.interconnect.cables import Cables, of_part
 from hardware.interconnect.fabric import Fabric, Ints, Nodes
 from hardware.interconnect.one_hop import Bus, FullyConnected, Ports, Switch
-from hardware.interconnect.torus import Grid
+from hardware.interconnect.torus import Grid, named
 from hardware.interconnect.tree import Tree
 from hardware.topology import Tier, Topology, near_cubic
 
@@ -138,7 +139,7 @@ def _fabric(tier: Tier, copies: int, name: str) -> Fabric:
     ports = np.full(copies * members, tier.bytes_per_s)
     latency_s = np.full(len(ports), tier.latency_s)
 
-    label = f"{name}{{}}".format
+    label = partial(_numbered, name)
     if tier.kind == "switch":
         return Ports(ports, latency_s, label, members, over=tier.oversubscription)
     if tier.kind == "cables":
@@ -147,5 +148,13 @@ def _fabric(tier: Tier, copies: int, name: str) -> Fabric:
         return FullyConnected(ports, latency_s, label, members)
     dimensions = 1 if tier.kind == "ring" else tier.dimensions
     shape = tier.shape or near_cubic(members, dimensions)
-    where = (f"{{}}.{name}" if copies > 1 else name).format
+    where = partial(_of_copy, name) if copies > 1 else partial(named, name)
     return Grid(shape, ports, tier.latency_s, where, wrap=tier.kind != "mesh")
+
+
+def _numbered(name: str, node: int) -> str:
+    return f"{name}{node}"
+
+
+def _of_copy(name: str, copy: int) -> str:
+    return f"{copy}.{name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import prod
 
 import numpy as np
@@ -83,7 +83,7 @@ class Grid(Fabric):
             topology.shape_of(nodes.group.size),
             nodes.ports,
             float(nodes.latency_s.max()),
-            nodes.name.format,
+            partial(named, nodes.name),
             wrap=topology.kind != "mesh",
             two_way=topology.two_way,
         )
@@ -225,3 +225,9 @@ class Grid(Fabric):
         loads = self.loads(first.start + marks // b, second.start + marks // a, flows)
         used = loads > 0
         return float((self.bandwidth[used] * (a * b) / loads[used]).min())
+
+
+def named(name: str, copy: int) -> str:
+    """The label of a grid that has no others beside it."""
+    del copy
+    return name
