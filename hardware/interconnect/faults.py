@@ -106,8 +106,8 @@ def _level_faults(topology: Topology, group: Group) -> Iterator[tuple[str, str]]
         number = next(i for i, tier in enumerate(topology.levels) if not tier.members)
         yield (
             f"topology.levels.{number}.members",
-            "of one kind of devices the innermost and the outermost level may leave it out, of "
-            "several the outermost alone: all have nodes of one size",
+            "only the innermost and the outermost level may leave it out; of several kinds of "
+            "devices the outermost alone, as all have nodes of one size",
         )
         return
     counts = [(group.units, "boards")]

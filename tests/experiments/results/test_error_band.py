@@ -22,6 +22,7 @@ from experiments.results.error_band import (
     FLAGS,
     INSIDE,
     NO_STACK,
+    OF_TEXTS,
     OTHER,
     SGD,
     UNMEASURED,
@@ -191,8 +192,8 @@ def test_the_table_of_errors_has_each_rows_features_and_error() -> None:
         ("gpt2", ("--set", "usual_stack=none"), [NO_STACK, SGD]),
         ("gpt2", ("--stack", "none"), [SGD]),
         ("gpt2", ("--set", "model.mode=inference"), []),
-        ("alexnet", (), [UNMEASURED.format(OTHER)]),
-        ("vit-b16", ("--optimizer", "adam"), [UNMEASURED.format(OTHER)]),
+        ("alexnet", (), [UNMEASURED.format(OTHER), OF_TEXTS.format("megatron-2025")]),
+        ("alexnet", ("--stack", "ngc-2020"), [UNMEASURED.format(OTHER)]),
     ],
 )
 def test_what_nobody_stated_is_told(

@@ -34,7 +34,8 @@ ARRAY = load_array("accpar-mixed", ["devices.0.count=2", "devices.1.count=2"])
 FLAGS = {"exact": True, "layout": None, "uneven": False}
 NUMBERS = ("computing", "communicating", "waiting", "traffic_bytes")
 UNKNOWN = ("plan_gap", "bucket_bytes", "slow_share", "energy_j")
-REST: Outputs = {**FLAGS, **dict.fromkeys(NUMBERS, 0.0), **dict.fromkeys(UNKNOWN), "memory": []}
+LISTS: Outputs = {"memory": [], "computing_by_kind": [0.0]}
+REST: Outputs = {**FLAGS, **dict.fromkeys(NUMBERS, 0.0), **dict.fromkeys(UNKNOWN), **LISTS}
 """What outputs have besides seconds."""
 
 
