@@ -249,8 +249,8 @@ def _parts(
     alike = [key for key in (*LEAST_results, *columns) if len({row[key] for row in shown}) == 1]
     kept = ("network", "planner", "method", "batch", "execution", "iteration_s")
     others = [column for column in reversed(columns) if column not in kept]
-    least = [LEAST_results[0], *alike, *LEAST_results, *others, "batch", "execution"]
-    least = list(dict.fromkeys(least))
+    order = (LEAST_results[0], *alike, *LEAST_results, *others, "batch", "execution")
+    least = list(dict.fromkeys(order))
     return fitted(title, shown, least if args.format == "table" else ()) if rows else [title]
 
 

@@ -188,8 +188,8 @@ def _execution(options: DesignOptions, array: Array) -> Execution:
 def _overflows(studies: Sequence[tuple[Asked, Found]]) -> list[str]:
     """Which networks do not fit in memory; a design changes nothing about that."""
     found = []
-    for asked, study_ in studies:
-        for case, plan in zip(asked.cases, study_.plans, strict=True):
+    for asked, result in studies:
+        for case, plan in zip(asked.cases, result.plans, strict=True):
             memory = memory_of(case.network, plan, case.array, case.execution)
             fault = overflow(case.network.name, case.planner_name, case.array.name, memory)
             found += [fault] if fault else []

@@ -262,8 +262,8 @@ def checked(
         if (value is None and optional) or not kinds <= KINDS.keys():
             continue
         truth = isinstance(value, bool) and "bool" not in kinds  # Python has it for a number
-        number = kinds & {"int", "float"} and "bool" not in kinds
-        numeric = number and isinstance(value, str) and value.isdecimal()
+        takes_number = "bool" not in kinds and not kinds.isdisjoint({"int", "float"})
+        numeric = takes_number and isinstance(value, str) and value.isdecimal()
         if truth or not (numeric or any(isinstance(value, KINDS[one][0]) for one in kinds)):
             words = " or ".join(dict.fromkeys(KINDS[one][1] for one in sorted(kinds)))
             raise UsageError(f"{name} {repr(value)[:80]}: must be {words}")

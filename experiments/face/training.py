@@ -226,10 +226,8 @@ def _kept(
     with opened(store) as kept, hearing(progress, len(methods)) as hears:
 
         def known(one: Training) -> dict[str, Any]:
-            made, identity = (
-                partial(row, one),
-                ("train, compared", one.network.name, one.array.name, *one.identity),
-            )
+            made = partial(row, one)
+            identity = "train, compared", one.network.name, one.array.name, *one.identity
             found = kept.once(identity, made, **one.inputs) if kept and one.is_ours else made()
             hears(one.method)
             return found

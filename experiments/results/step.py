@@ -114,10 +114,10 @@ class StepResult(Result):
     def warnings(self) -> tuple[str, ...]:
         """What was not understood of the network, will take long, or does not fit in memory."""
         faults = [self.overflow] if self.overflow else []
-        return (*self.case.network.notes, *self._of_stages, *self.forewarned, *faults, *self.advice)
+        return (*self.case.network.notes, *self._remarks, *self.forewarned, *faults, *self.advice)
 
     @property
-    def _of_stages(self) -> list[str]:
+    def _remarks(self) -> list[str]:
         """Where stages are not as frameworks have them, what is said of none, and an odd MFU."""
         case, plan = self.case, self.plan
         said = cut_blocks(case.network, plan) + no_effect(case.network, case.execution, plan)
@@ -151,7 +151,7 @@ class StepResult(Result):
         if found := result.get("pipeline"):
             shown += [pipeline_table(found)] if len(found["stages"]) > 1 else []
             said += in_words(found) + other_sends(self.case.execution, self.timeline)
-        said += self._of_stages
+        said += self._remarks
         told = numbers.conventions(inference=self.case.execution.inference)
         if any(device.units for device, _ in self.case.array.group.kinds):
             told.append(AT_ONCE)

@@ -112,8 +112,8 @@ class Staging:
 
     def _axes_in_words(self) -> list[str]:
         ways = str(self.parallel).split(",")
-        words = [" ".join(way for way in ways if not (self.stage_hw and way == "dp=1"))]
-        words = words if words[0] else []
+        degrees = " ".join(way for way in ways if not (self.stage_hw and way == "dp=1"))
+        words = [degrees] if degrees else []
         words += [f"stages on {self.stage_hw}"] if self.stage_hw else []
         layers = " ".join(map(str, self.stage_layers))
         words += [f"of {layers} layers"] if layers else []

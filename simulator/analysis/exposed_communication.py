@@ -47,17 +47,14 @@ def computing_by_kind(timeline: Timeline, array: Array) -> list[float]:
 
     Cores that do nothing count. Kinds of one name and power have the mean of both.
     """
-    computing, cores = Counter[Hashable](), Counter[Hashable]()
+    computing, workers, there = Counter[Hashable](), Counter[Hashable](), Counter[Hashable]()
     for step in core_steps(timeline):
         kind = step.worker.device.name, getattr(step.worker.device, "power", None)
         computing[kind] += step.computing * step.cores
-        cores[kind] += step.cores
-    kinds = [
-        ((one.name, one.power), chips * one.cores_per_chip) for one, chips in array.group.chips
-    ]
-    if isinstance(timeline.program.wires, Wires):
-        cores.clear()
-        for kind, many in kinds:
-            cores[kind] += many
-    whole = {kind: timeline.long_run_ps * cores[kind] for kind, _ in kinds}
-    return [computing[kind] / whole[kind] if whole[kind] else 0.0 for kind, _ in kinds]
+        workers[kind] += step.cores
+    kinds = [(device.name, device.power) for device, _ in array.group.chips]
+    for one, (device, chips) in zip(kinds, array.group.chips, strict=True):
+        there[one] += chips * device.cores_per_chip
+    cores = there if isinstance(timeline.program.wires, Wires) else workers
+    whole = {kind: timeline.long_run_ps * cores[kind] for kind in kinds}
+    return [computing[kind] / whole[kind] if whole[kind] else 0.0 for kind in kinds]

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from hardware import Array, Model, Stack, by_core, format_quantity
 from planners import Staging
-from planners.plan.updates import ZERO_STAGE
+from planners.plan.updates import UPDATE_ORDERS, ZERO_STAGE
 from simulator.cost.recompute import is_mode
 from simulator.engine.errors import SimulationError
 from simulator.engine.operations import Sends
@@ -55,26 +55,44 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _one_of(*words: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and value in words
+def _is_paces(value: object) -> bool:
+    return isinstance(value, tuple) and all(_is_number(pace) and pace > 0 for pace in value)
 
 
-IS_VALID: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(
-        ("overlap", "whole_shards", "strict_memory", "early_stop"), lambda v: isinstance(v, bool)
-    ),
+Rule = tuple[Callable[[Any], bool], str]
+"""Whether an option may have a value, and which values it may have, in words."""
+
+
+def _one_of(*words: str) -> Rule:
+    return lambda value: isinstance(value, str) and value in words, f"one of {words}"
+
+
+_FLAG: Rule = lambda value: isinstance(value, bool), "True or False"
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("overlap", "whole_shards", "strict_memory", "early_stop"), _FLAG),
     "model": _one_of(*IGNORES),
-    "bucket_bytes": lambda size: size is None or (_is_number(size) and size >= 0),
-    "staging": lambda staging: staging is None or isinstance(staging, Staging),
+    "bucket_bytes": (
+        lambda size: size is None or (_is_number(size) and size >= 0),
+        "None, or bytes from 0",
+    ),
+    "staging": (
+        lambda staging: staging is None or isinstance(staging, Staging),
+        "None, or a Staging",
+    ),
     "mode": _one_of("training", "inference"),
     "update": _one_of("", "auto", *ZERO_STAGE),
-    "recompute": lambda mode: isinstance(mode, str) and is_mode(mode),
-    "update_order": _one_of("", "layers", "arrival"),
-    "memory_reserve": lambda share: _is_number(share) and 0 <= share < 1,
-    "paces": lambda paces: isinstance(paces, tuple) and all(_is_number(n) and n > 0 for n in paces),
+    "recompute": (
+        lambda mode: isinstance(mode, str) and is_mode(mode),
+        "'none', 'selective', 'full' or a number of blocks as text",
+    ),
+    "update_order": _one_of("", *UPDATE_ORDERS),
+    "memory_reserve": (
+        lambda share: _is_number(share) and 0 <= share < 1,
+        "a share from 0 to less than 1",
+    ),
+    "paces": (_is_paces, "a tuple of numbers above 0"),
     "sends": _one_of("", *get_args(Sends)),
 }
-"""Which values the options of an execution model may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +136,9 @@ class Execution:
     sends: Sends | Literal[""] = ""
 
     def __post_init__(self) -> None:
-        for name, is_valid in IS_VALID.items():
+        for name, (is_valid, words) in RULES.items():
             if not is_valid(value := getattr(self, name)):
-                raise SimulationError(f"execution: {name}={value!r} is no value of it")
+                raise SimulationError(f"execution: {name}={repr(value)[:80]}: must be {words}")
 
     def __str__(self) -> str:
         """The model and whatever is not the default, as "deployed, overlap none"."""

@@ -28,12 +28,12 @@ def step_cost(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
     no price.
     """
     lacking(case.array, "price")
-    per_hour = _sum(case, lambda device: device.price or 0.0)
+    per_hour = _sum(case.array, lambda device: device.price or 0.0)
     usd = per_hour * outputs["iteration_s"] / HOUR_S
     return {
         "usd_per_step": usd,
         "usd_per_trillion_tokens": _per_trillion(case, usd),
-        "usd_per_device_hour": per_hour / _sum(case, lambda _: 1.0),
+        "usd_per_device_hour": per_hour / _sum(case.array, lambda _: 1.0),
     }
 
 
@@ -45,7 +45,7 @@ def step_energy(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
     """
     lacking(case.array, "power")
     seconds, watts = outputs["iteration_s"], idle_watts(case.array)
-    busy = _sum(case, lambda device: device.power.busy_w if device.power else 0.0)
+    busy = _sum(case.array, lambda device: device.power.busy_w if device.power else 0.0)
     kinds = zip(case.array.group.chips, outputs["computing_by_kind"], strict=True)
     for (device, count), computing in kinds:
         if device.power:
@@ -54,13 +54,13 @@ def step_energy(case: Case, outputs: Mapping[str, Any]) -> dict[str, Any]:
         "j_per_step": seconds * watts,
         "j_per_trillion_tokens": _per_trillion(case, seconds * watts),
         "most_j_per_step": seconds * busy,
-        "w_per_device": watts / _sum(case, lambda _: 1.0),
+        "w_per_device": watts / _sum(case.array, lambda _: 1.0),
     }
 
 
 def idle_watts(array: Array) -> float:
     """What all chips draw while they wait; 0 where no power is known."""
-    return sum(count * d.power.idle_w for d, count in array.group.chips if d.power)
+    return _sum(array, lambda device: device.power.idle_w if device.power else 0.0)
 
 
 GIVEN_BY = {
@@ -80,8 +80,8 @@ def lacking(array: Array, field: str) -> None:
             )
 
 
-def _sum(case: Case, of: Callable[[Device], float]) -> float:
-    return sum(count * of(device) for device, count in case.array.group.chips)
+def _sum(array: Array, of: Callable[[Device], float]) -> float:
+    return sum(count * of(device) for device, count in array.group.chips)
 
 
 def _per_trillion(case: Case, of_a_step: float) -> float | None:
