@@ -325,7 +325,12 @@ def test_a_run_of_months_takes_the_closed_form_and_one_that_never_ends_is_refuse
 def test_a_long_run_waits_for_spares_as_long_as_the_closed_form_says() -> None:
     """The simulated month begins with all spares, and waits less; who waits draws idle power."""
     outputs = {"iteration_s": 5.0, "computing_by_kind": [0.5]}
-    options = {"mtbf": "50000h", "storage_bandwidth": "2 TB/s", "repair_time": "2 d", "spares": 9}
+    options = {
+        "mtbf": "50000h",
+        "storage_bandwidth": "2 TB/s",
+        "repair_time": "60 d",
+        "spares": 200,
+    }
     run = run_of(options)
     found = run_fields(LLAMA, outputs, replace(run, tokens=1e15))
     goodput, of = found["goodput"], failures_of(LLAMA, run)
