@@ -10,7 +10,7 @@ from typing import Any
 from experiments.face import asked, inputs
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.options import MODEL_OPTIONS
+from experiments.studies.options import MODEL_OPTIONS, first_array, parse_axes
 from planners import Planner
 from workloads import Network, is_later
 
@@ -40,9 +40,14 @@ def _given(args: argparse.Namespace, names: Sequence[str]) -> Any:
 
 
 def array_name(args: argparse.Namespace) -> str:
-    """What ``--array`` names, or the papers' array for networks of the papers' time."""
-    if args.array:
-        return str(args.array)
+    """What ``--array`` names, or the papers' array for networks of the papers' time.
+
+    Where arrays are varied, it is the first of them.
+    """
+    varied = getattr(args, "vary", None) or ()
+    first = first_array(parse_axes([varied] if isinstance(varied, str) else varied))
+    if first or args.array:
+        return str(first or args.array)
     asked_for = [getattr(args, "network", None) or "", *(getattr(args, "networks", "")).split(",")]
     published = getattr(args, "execution", None) == "published"
     later = (name for name in asked_for if is_later(name.partition(":")[0].strip()))

@@ -22,7 +22,7 @@ from experiments.studies.running.store import Store
 from experiments.studies.step_numbers import parse_metrics
 from hardware import Array
 from planners import Objective, Plan, Planner
-from simulator import Execution, usual
+from simulator import Execution
 from workloads import Network
 
 BATCH = 512
@@ -30,17 +30,13 @@ BATCH = 512
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What steps have in common; their array is ``given`` with ``changes`` of its spec.
-
-    ``as_usual``: nothing was said of the execution, so it is the one that the array is for.
-    """
+    """What steps have in common; their array is ``given`` with ``changes`` of its spec."""
 
     given: str | Array
     changes: tuple[str, ...]
     array: Array
     batch: int
     options: Common
-    as_usual: bool
 
     def case(self, network: Network, planner: str | Planner) -> Case:
         """A step under these conditions."""
@@ -111,9 +107,8 @@ def conditions(
     }
     check_planned(planners, said)
     check_axes(planners, said)
-    as_usual = execution is None and model == usual(resolved)
     common = Common(objective=aim, communication=table, execution=model, folded=folded)
-    return Conditions(given, tuple(texts), resolved, size, common, as_usual)
+    return Conditions(given, tuple(texts), resolved, size, common)
 
 
 def _tell_unused(made: Plan, model: Execution) -> None:
@@ -148,13 +143,28 @@ def cases_of(
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Networks under planners, and how to go through them."""
+    """Networks under planners, and how to go through them.
+
+    ``networks`` are as the array's software runs them; another array's may run them otherwise.
+    """
 
     networks: tuple[Network, ...]
     planners: tuple[str | Planner, ...]
     conditions: Conditions
     metrics: tuple[str, ...]
     options: forms.StudyOptions
+    given: tuple[Network, ...]
+    """The networks as their makers have them."""
+    execution: object
+    """What was said of the execution model; None is the one that an array is for."""
+
+    def executed_by(self, array: Array) -> Execution:
+        """The execution model on an array."""
+        return inputs.execution_of(self.execution, self.options, array)
+
+    def run_by(self, array: Array, network: Network) -> Network:
+        """One of those that were ``given``, as the software of an array runs it."""
+        return inputs.run_by(array, network, transforms_of(self.options))
 
 
 def opened(store: forms.StoreLike | None) -> AbstractContextManager[Store | None]:
@@ -203,5 +213,7 @@ def study_of(
     asked = conditions(chosen, array, batch, execution, changes, options, folded=folded)
     metrics = options.get("metrics", "time")
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
-    found = inputs.networks_of(networks, transforms_of(options), asked.array)
-    return Study(tuple(found), tuple(chosen), asked, shown, options)
+    given = inputs.networks_of(networks)
+    found = inputs.each_run_by(asked.array, given, transforms_of(options))
+    made = tuple(network for _, network in given)
+    return Study(tuple(found), tuple(chosen), asked, shown, options, made, execution)

@@ -37,7 +37,14 @@ from experiments.face.forms import (
     StoreLike,
     explicit,
 )
-from experiments.face.inputs import array_of, batch_of, execution_of, networks_of, planner_of
+from experiments.face.inputs import (
+    array_of,
+    batch_of,
+    each_run_by,
+    execution_of,
+    networks_of,
+    planner_of,
+)
 from experiments.notices import tell
 from experiments.output import UsageError, deliver, hearing
 from experiments.pictures.plots import pareto
@@ -143,7 +150,7 @@ def design(
     execution = _execution(options, place)
     if size < 1:
         raise UsageError(f"--batch {size}: at least one sample")
-    found = networks_of(networks, transforms_of(options), place)
+    found = each_run_by(place, networks_of(networks), transforms_of(options))
     cases = [Case(one, chosen, place, size, execution=execution) for one in found]
     check_memory(cases, max_memory)
     told = forewarn(cases)

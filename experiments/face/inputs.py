@@ -21,6 +21,7 @@ from planners import AXES, PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
+from workloads.cache import once_for_each
 from workloads.transforms import transformed, with_kernels
 
 CHOSEN = ", attention "
@@ -28,37 +29,62 @@ CHOSEN = ", attention "
 
 
 def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None = None) -> Network:
-    """A network, transformed; raises NetworkError. What was not understood of it is a warning.
+    """A network as an array's software runs it; raises NetworkError.
+
+    What was not understood of it is a warning.
+    """
+    (network,) = each_run_by(array, [(given, loaded(given))], transforms)
+    return network
+
+
+def loaded(given: Any) -> Network:
+    """A network as its maker has it; raises NetworkError."""
+    if isinstance(given, Network):
+        return given
+    if isinstance(given, str | PathLike):
+        return load_network(os.fspath(given))
+    if _is_module(given):
+        from workloads.importers import from_torch
+
+        return from_torch(*given)
+    raise NetworkError(
+        f"network of type {type(given).__name__}: expected a name, the path of an .onnx or "
+        ".txt file, a Network, or a PyTorch module with an example of its input as a pair, "
+        "(module, example)"
+    )
+
+
+def each_run_by(
+    array: Array | None, networks: Iterable[tuple[Any, Network]], transforms: Sequence[str] = ()
+) -> list[Network]:
+    """``run_by`` of networks beside what was given for them; of notes of each warn once."""
+    found = []
+    for given, network in networks:
+        found.append(run_by(array, network, transforms))
+        if not isinstance(given, Network):  # whose maker was told
+            tell_notes(found[-1])
+    return found
+
+
+def run_by(array: Array | None, network: Network, transforms: Sequence[str] = ()) -> Network:
+    """A network, transformed, as the software of an array runs it; raises NetworkError.
 
     Its attention is that of the array's software where no other is asked for, here or when a
     Network was made; where that says nothing, fused for decoders of 2022 and later.
     The array's software also says what has kernels of its own (``with_kernels``).
     """
-    if isinstance(given, Network):
-        network = given
-    elif isinstance(given, str | PathLike):
-        network = load_network(os.fspath(given))
-    elif _is_module(given):
-        from workloads.importers import from_torch
-
-        network = from_torch(*given)
-    else:
-        raise NetworkError(
-            f"network of type {type(given).__name__}: expected a name, the path of an .onnx or "
-            ".txt file, a Network, or a PyTorch module with an example of its input as a pair, "
-            "(module, example)"
-        )
     young = array and array.model == "deployed" and network.fused  # than fused kernels, on wires
     form = (array and array.attention) or ("fused" if young else None)
     chosen = CHOSEN in network.name or any(t.startswith("attention") for t in transforms)
     if form and not chosen and attention_cores(network):
         transforms = [f"attention={form}", *transforms]
-    network = transformed(network, transforms)
     stack = (array and array.stack) or Stack()
-    network = with_kernels(network, sums=stack.sum_kernels, loss=stack.loss_kernels)
-    if not isinstance(given, Network):  # whose maker was told
-        tell_notes(network)
-    return network
+    return _formed(network, tuple(transforms), sums=stack.sum_kernels, loss=stack.loss_kernels)
+
+
+@once_for_each
+def _formed(network: Network, transforms: tuple[str, ...], *, sums: bool, loss: bool) -> Network:
+    return with_kernels(transformed(network, transforms), sums=sums, loss=loss)
 
 
 def _is_module(given: Any) -> bool:
@@ -66,12 +92,13 @@ def _is_module(given: Any) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and callable(given[0])
 
 
-def networks_of(
-    given: Any, transforms: Sequence[str] = (), array: Array | None = None
-) -> list[Network]:
-    """Networks from one or several; text is a list as the command line's, "all" AccPar's nine."""
+def networks_of(given: Any) -> list[tuple[Any, Network]]:
+    """Networks from one or several, each beside what was given for it, as their makers have them.
+
+    Text is a list as the command line's, "all" AccPar's nine.
+    """
     several = _several("networks", given, list(ZOO), _is_module)
-    return [network_of(one, transforms, array) for one in several]
+    return [(one, loaded(one)) for one in several]
 
 
 def planner_of(given: Any, options: Mapping[str, Any] | None = None) -> str | Planner:

@@ -30,6 +30,7 @@ from experiments.results.formats import flat
 from experiments.results.result import Result
 from experiments.results.speedups import ComparisonResult, ScalingResult, compared, scaled, whole
 from experiments.results.sweeps import SweepResult, axes_of, grid_of, planners_for, swept
+from experiments.studies.options import first_array
 from experiments.studies.running.estimate import check_memory
 from experiments.studies.step_numbers import check_metrics
 from hardware import load_array
@@ -212,5 +213,6 @@ def sweep(
     """
     axes = axes_of(vary)
     planners = planners_for(planners, axes)
-    study = study_of(networks, planners, array, batch, execution, set, options)
+    on = first_array(axes) or array
+    study = study_of(networks, planners, on, batch, execution, set, options)
     return swept(study, grid_of(study, axes), estimate=estimate)

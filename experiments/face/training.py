@@ -23,8 +23,14 @@ from experiments.face.forms import (
     Vary,
     explicit,
 )
-from experiments.face.inputs import array_of, execution_of, named, names, network_of
-from experiments.notices import tell
+from experiments.face.inputs import (
+    array_of,
+    execution_of,
+    loaded,
+    names,
+    run_by,
+)
+from experiments.notices import tell, tell_notes
 from experiments.output import UsageError, deliver, hearing, whole_file
 from experiments.pictures.lanes import sites
 from experiments.pictures.plots import plot_training
@@ -38,7 +44,6 @@ from experiments.studies.training.run import Trained, Training, each, unread_cha
 from experiments.studies.training.sweep import points, swept
 from experiments.studies.training.tables import grid, lines, several, tables
 from experiments.terms import aliased
-from hardware import Array
 from simulator import CollectiveError
 from simulator.asynchronous.registry import ALGORITHMS
 
@@ -138,28 +143,35 @@ def train(
     listed = compare is not None
     methods = [method] if compare is None else _methods(compare, method, vary)
     changes = changed(set, options)
-    place = array_of(array, changes)
     slow = [slowdown] if isinstance(slowdown, str) else slowdown
-    asked = Training(
-        network_of(network, transforms_of(options), place),
-        methods[0],
-        place,
-        workers,
-        iterations,
-        execution_of(execution, options, place),
-        batch,
-        seed,
-        tuple(text for text in slow if text != "none"),
-        graph,
-        learn,
-        until == "everybody",
-        loss,
-        rate,
-    )
+    made = loaded(network)
+
+    def placed(chosen: str | None = None, more: Sequence[str] = ()) -> Training:
+        place = array_of(chosen or array, [*changes, *more])
+        return Training(
+            run_by(place, made, transforms_of(options)),  # an array's software decides about both
+            methods[0],
+            place,
+            workers,
+            iterations,
+            execution_of(execution, options, place),
+            batch,
+            seed,
+            tuple(text for text in slow if text != "none"),
+            graph,
+            learn,
+            until == "everybody",
+            loss,
+            rate,
+        )
+
+    asked = placed()
+    if made is not network:  # a Network's maker was told
+        tell_notes(asked.network)
     if listed and store is not None:
         return _kept(asked, methods, progress, store)
     if vary is not None or store is not None:
-        return _grid(asked, vary, (named(array), changes), progress, store)
+        return _grid(asked, made.name, vary, placed, progress, store)
     if methods == [METHOD]:
         return _pipeline(asked)
     return _compared(asked, methods, progress, listed=listed)
@@ -274,12 +286,13 @@ def _pipeline(asked: Training) -> TrainResult:
 
 def _grid(
     asked: Training,
+    name: str,
     vary: Vary | None,
-    spec: tuple[str | Array, list[str]],
+    placed: Callable[[str | None, Sequence[str]], Training],
     progress: Progress | None,
     store: StoreLike | None,
 ) -> TrainResult:
-    """A run for every point of a grid, as one table."""
+    """A run for every point of a grid of a network of that name, as one table."""
     if vary is None:
         raise UsageError(
             "--store keeps the runs of a grid, or of several methods; give --vary or --compare"
@@ -288,7 +301,7 @@ def _grid(
     if asked.slowdowns and any(axis.key == "slowdown" for axis in axes):
         tell(f"every run has --slowdown {', '.join(asked.slowdowns)}, too")
     with opened(store) as kept, hearing(progress, len(points(axes))) as hears:
-        rows = list(swept(asked, axes, *spec, hears, kept))
-    about = f"{asked.network.name}, {len(rows)} runs"
+        rows = list(swept(asked, axes, placed, hears, kept))
+    about = f"{name}, {len(rows)} runs"
     data = [aliased(row) for row in rows]
-    return TrainResult(data, lambda: data, lambda: list(grid(asked, axes, rows)), about=about)
+    return TrainResult(data, lambda: data, lambda: list(grid(about, axes, rows)), about=about)

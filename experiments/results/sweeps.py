@@ -118,7 +118,7 @@ def grid_of(study: Study, axes: tuple[Axis, ...]) -> Grid:
     check_planned(planners, {axis.key: axis.values[0].text for axis in axes})
     check_axes(planners, keys)
     return Grid(
-        study.networks,
+        study.given,
         planners,
         asked.given,
         axes,
@@ -126,7 +126,8 @@ def grid_of(study: Study, axes: tuple[Axis, ...]) -> Grid:
         asked.batch,
         asked.options["objective"],
         asked.options["communication"],
-        None if asked.as_usual else asked.options["execution"],
+        study.executed_by,
+        study.run_by,
     )
 
 

@@ -256,6 +256,11 @@ def parse_axes(texts: Iterable[str]) -> tuple[Axis, ...]:
     return axes
 
 
+def first_array(axes: Iterable[Axis]) -> str | None:
+    """The first of the arrays that are varied, on which what holds for all is checked."""
+    return next((axis.values[0].text for axis in axes if axis.key == "array"), None)
+
+
 def parse_vary(text: str) -> Axis:
     """``batch=64,128``, ``network.bandwidth=1 Gbit/s:1 Tbit/s:log:16``; raises UsageError.
 

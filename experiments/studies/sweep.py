@@ -43,7 +43,8 @@ class Grid:
     """What a sweep goes over; ``settings`` are fixed changes of the array's spec.
 
     An ``array`` that is no name or path has no spec of which values could be varied.
-    Without an ``execution`` every array is run under the model that it is for.
+    ``executed_by`` says under which model an array is run. ``networks`` are as their makers have
+    them; ``run_by`` says how an array's software runs each.
     """
 
     networks: tuple[Network, ...]
@@ -54,7 +55,8 @@ class Grid:
     batch: int = 512
     objective: str = "time"
     communication: str = "printed"
-    execution: Execution | None = None
+    executed_by: Callable[[Array], Execution] = usual
+    run_by: Callable[[Array, Network], Network] = lambda array, network: network
 
     def points(self) -> list[tuple[Value, ...]]:
         """Every combination of values, the last axis fastest."""
@@ -78,8 +80,7 @@ class Grid:
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
         options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
-        given = self.execution or usual(array)
-        model = _execution(chosen.get("execution"), given, array)
+        model = _execution(chosen.get("execution"), self.executed_by(array), array)
         try:
             execution = with_options(model, options)
         except UsageError as error:
@@ -87,7 +88,7 @@ class Grid:
         planners = {BASELINE: BASELINE} | named(self.planners)
         return [
             Case(network, planner, array, int(batch), objective, self.communication, execution)
-            for network in self.networks
+            for network in (self.run_by(array, one) for one in self.networks)
             for planner in planners.values()
         ]
 
@@ -145,7 +146,10 @@ def _execution(text: str | None, given: Execution, array: Array) -> Execution:
 
 
 class Place(NamedTuple):
-    """Where in a sweep a case belongs: the number of its point, its network and its planner."""
+    """Where in a sweep a case belongs: the number of its point, its network and its planner.
+
+    The network is named as its maker has it: at another point it may have other attention.
+    """
 
     point: int
     network: str
@@ -166,11 +170,12 @@ def sweep(
     """
     refuse_twins(grid.networks)
     points = grid.points()
-    cases = {
-        Place(i, case.network.name, case.planner_name): case
-        for i, point in enumerate(points)
-        for case in grid.cases(point)
-    }
+    cases: dict[Place, Case] = {}
+    for i, point in enumerate(points):
+        at_point = grid.cases(point)
+        each = len(at_point) // len(grid.networks)
+        for k, case in enumerate(at_point):
+            cases[Place(i, grid.networks[k // each].name, case.planner_name)] = case
     found: dict[Place, Finished[Place]] = {}
     for finished in (runner or Runner()).run(cases, work=work):
         found[finished.name] = finished
@@ -192,6 +197,9 @@ def _table(
 ) -> pandas.DataFrame:
     changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
     shown, said = named(grid.planners), unread(grid, changed_unread)
+    names: dict[str, set[str]] = {}
+    for place, case in cases.items():
+        names.setdefault(place.network, set()).add(case.network.name)
     rows = []
     for place, case in cases.items():
         if place.planner not in shown:
@@ -206,6 +214,8 @@ def _table(
         own_s, base_s = (math.nan if REFUSED in of else of["iteration_s"] for of in (own, base))
         inputs = {key: value for key, value in case.inputs.items() if key not in changed}
         inputs["array"] = _name(case.array, changed)
+        if len(names[place.network]) > 1:  # by what is varied
+            inputs["network"] = place.network
         outputs = {key: value for key, value in own.items() if key not in UNTOLD}
         if own["memory"]:
             outputs["fits"] = not own.get("cores_over_memory")

@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any
 
 from experiments.output import UsageError
-from experiments.studies.options import Axis, Value, array_of
+from experiments.studies.options import Axis, Value
 from experiments.studies.running.store import Store
 from experiments.studies.training.run import Training
 from experiments.studies.training.tables import measures, named
-from hardware import Array
 
 WHOLE = ("workers", "iterations", "batch", "seed")
 NUMBERS = ("rate", "loss")
@@ -46,17 +45,17 @@ def _read(key: str, value: Value) -> str | int | float:
 def swept(
     asked: Training,
     axes: Sequence[Axis],
-    array: str | Array,
-    changes: Sequence[str],
+    placed: Callable[[str | None, Sequence[str]], Training],
     progress: Callable[[str], object],
     store: Store | None = None,
 ) -> Iterator[Row]:
     """A row for every point: what was varied, and what came of it, kept in ``store``.
 
-    ``array`` and ``changes`` of its spec are what was asked for.
+    ``placed`` is the same run on an array of that name (None: the one that was asked for), with
+    these changes of its spec.
     """
     for point in points(axes):
-        chosen, words, fields = array, list(changes), dict[str, Any]()
+        chosen, words, fields = None, list[str](), dict[str, Any]()
         for axis, value in zip(axes, point, strict=True):
             if axis.key == "array":
                 chosen = value.text
@@ -67,7 +66,7 @@ def swept(
                 fields[axis.key] = _read(axis.key, value)
             else:
                 words.append(f"{axis.key}={value.text}")
-        one = replace(asked, array=array_of(chosen, words), **fields)
+        one = replace(placed(chosen, words), **fields)
         one = one if one.way.graph else replace(one, graph=None)
         varied = {
             named(axis): _read(axis.key, value)

@@ -10,7 +10,6 @@ from rich.table import Table
 from experiments.output import fitted, pairs_table
 from experiments.results.formats import flat
 from experiments.studies.options import Axis
-from experiments.studies.training.run import Training
 from experiments.terms import duration
 from hardware import format_quantity
 
@@ -179,9 +178,7 @@ def named(axis: Axis) -> str:
     return "target_loss" if axis.key == "loss" else axis.title
 
 
-def grid(
-    asked: Training, axes: Sequence[Axis], rows: Sequence[dict[str, Any]]
-) -> list[Table | str]:
+def grid(about: str, axes: Sequence[Axis], rows: Sequence[dict[str, Any]]) -> list[Table | str]:
     """A row for each run of a grid, and why those hang that do."""
     hangs, varied = [row["hang"] for row in rows if row["hang"]], [*map(named, axes)]
     labels = [{value.number: value.label for value in axis.values} for axis in axes]
@@ -197,4 +194,4 @@ def grid(
         if hangs:
             cells["hangs"] = "yes" if row["hang"] else ""
         shown.append(cells)
-    return [*fitted(f"{asked.network.name}, {len(rows)} runs", shown, LEAST), *hangs[:1]]
+    return [*fitted(about, shown, LEAST), *hangs[:1]]

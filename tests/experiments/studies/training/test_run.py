@@ -169,7 +169,7 @@ def test_a_table_of_several() -> None:
 
 def test_a_table_of_a_grid() -> None:
     row = {"hang": None, "time_s": 0.5, "gap": 3, "loss": None}
-    (table, *rest) = grid(ASKED, (), [row, row | {"hang": "it hangs at 1 s"}])
+    (table, *rest) = grid("lenet, 2 runs", (), [row, row | {"hang": "it hangs at 1 s"}])
     assert rest == ["it hangs at 1 s"]
     said = text_of(table)
     assert "lenet, 2 runs" in said
