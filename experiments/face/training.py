@@ -44,8 +44,10 @@ from experiments.studies.training.run import Trained, Training, each, unread_cha
 from experiments.studies.training.sweep import points, swept
 from experiments.studies.training.tables import grid, lines, several, tables
 from experiments.terms import aliased
+from hardware import Array
 from simulator import CollectiveError
 from simulator.asynchronous.registry import ALGORITHMS
+from workloads import Network
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -135,46 +137,68 @@ def train(
 
     Raises NetworkError, SpecError, SimulationError or UsageError.
     """
-    for name, value in (("loss", loss), ("rate", rate)):
-        if value is not None and not learn:
-            raise UsageError(f"--{name}: only models that learn have one; add --learn logistic")
-    if until not in ("average", "everybody"):
-        raise UsageError(f"until {until!r}: one of average, everybody")
+    _check(learn, loss, rate, until)
     listed = compare is not None
     methods = [method] if compare is None else _methods(compare, method, vary)
     changes = changed(set, options)
     slow = [slowdown] if isinstance(slowdown, str) else slowdown
     made = loaded(network)
-
-    def placed(chosen: str | None = None, more: Sequence[str] = ()) -> Training:
-        place = array_of(chosen or array, [*changes, *more])
-        return Training(
-            run_by(place, made, transforms_of(options)),  # an array's software decides about both
-            methods[0],
-            place,
-            workers,
-            iterations,
-            execution_of(execution, options, place),
-            batch,
-            seed,
-            tuple(text for text in slow if text != "none"),
-            graph,
-            learn,
-            until == "everybody",
-            loss,
-            rate,
-        )
-
-    asked = placed()
+    on = partial(_on, made, execution, options)
+    asked = Training(
+        **on(array_of(array, changes)),
+        method=methods[0],
+        workers=workers,
+        iterations=iterations,
+        batch=batch,
+        seed=seed,
+        slowdowns=tuple(text for text in slow if text != "none"),
+        graph=graph,
+        learn=learn,
+        everybody=until == "everybody",
+        loss=loss,
+        rate=rate,
+    )
     if made is not network:  # a Network's maker was told
         tell_notes(asked.network)
     if listed and store is not None:
         return _kept(asked, methods, progress, store)
     if vary is not None or store is not None:
+        placed = partial(_placed, asked, on, array, changes)
         return _grid(asked, made.name, vary, placed, progress, store)
     if methods == [METHOD]:
         return _pipeline(asked)
     return _compared(asked, methods, progress, listed=listed)
+
+
+def _check(learn: str | None, loss: float | None, rate: float | None, until: str) -> None:
+    for name, value in (("loss", loss), ("rate", rate)):
+        if value is not None and not learn:
+            raise UsageError(f"--{name}: only models that learn have one; add --learn logistic")
+    if until not in ("average", "everybody"):
+        raise UsageError(f"until {until!r}: one of average, everybody")
+
+
+def _on(
+    network: Network, execution: ExecutionLike | None, options: ModelOptions, array: Array
+) -> dict[str, Any]:
+    """An array, and how its software runs the network: with which kernels, by which model."""
+    return {
+        "network": run_by(array, network, transforms_of(options)),
+        "array": array,
+        "execution": execution_of(execution, options, array),
+    }
+
+
+def _placed(
+    asked: Training,
+    on: Callable[[Array], dict[str, Any]],
+    array: ArrayLike,
+    changes: Sequence[str],
+    other: str | None,
+    more: Sequence[str],
+) -> Training:
+    """The same run on another array, or on this one with more changes of its spec."""
+    return replace(asked, **on(array_of(other or array, [*changes, *more])))
 
 
 def _methods(compare: str | Iterable[str], method: str, vary: Vary | None) -> list[str]:

@@ -13,7 +13,15 @@ import numpy as np
 from experiments.notices import tell
 from experiments.options import OPTIONS as TABLE
 from experiments.output import UsageError
-from hardware import Array, format_quantity, in_bytes, load_array, parse_quantity, split_quantity
+from hardware import (
+    Array,
+    SpecError,
+    format_quantity,
+    in_bytes,
+    load_array,
+    parse_quantity,
+    split_quantity,
+)
 from planners import AXES, Axes, Planner, Staging, load_planner
 from planners.axes.degrees import order_of
 from planners.axes.stage_devices import stage_layers, with_stages
@@ -257,8 +265,14 @@ def parse_axes(texts: Iterable[str]) -> tuple[Axis, ...]:
 
 
 def first_array(axes: Iterable[Axis]) -> str | None:
-    """The first of the arrays that are varied, on which what holds for all is checked."""
-    return next((axis.values[0].text for axis in axes if axis.key == "array"), None)
+    """The first array that is varied, on which what holds for all is checked; SpecError."""
+    name = next((axis.values[0].text for axis in axes if axis.key == "array"), None)
+    if name is not None:
+        try:
+            load_array(name)
+        except SpecError as error:
+            raise SpecError(f"--vary array={name}: {error}") from None
+    return name
 
 
 def parse_vary(text: str) -> Axis:
