@@ -38,6 +38,16 @@ def legible(text: str) -> str:
     return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def one_line(text: str) -> str:
+    r"""The same with line ends as ``\n``, too: no file of a stranger's begins a line of its own."""
+    return legible(text).replace("\r", r"\r").replace("\n", r"\n")
+
+
+def comment(text: str) -> str:
+    """A line of a TOML, YAML or CSV file, or of a script, that is no more than a remark."""
+    return f"# {one_line(text)}"
+
+
 def write_anywhere() -> None:
     """Let stdout and stderr take every character, whatever their encoding."""
     codecs.register_error(HANDLER, plain)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from experiments.encodings import legible
+from experiments.encodings import one_line
 from experiments.output import prose
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def warnings_on_stderr() -> Iterator[None]:
         if not issubclass(category, AccelarrayWarning):
             before(message, category, *rest, **more)
         elif sys.stderr is not None:
-            text = prose(f"accelarray: warning: {legible(str(message))}", sys.stderr)
+            text = prose(f"accelarray: warning: {one_line(str(message))}", sys.stderr)
             print(text, file=sys.stderr)
 
     with warnings.catch_warnings():

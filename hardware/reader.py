@@ -46,6 +46,7 @@ DEEPEST = 200
 """Tables and lists within each other."""
 MOST_BITS = 4096
 """Of a whole number: Python writes none of more than 4,300 digits, but reads hexadecimal ones."""
+_TOO_DEEP = f"nested too deep, at most {DEEPEST} levels are read"
 _TOO_LONG = f"a number has more than {MOST_BITS} bits"
 MOST_FAULTS = 20
 """Faults that one message tells."""
@@ -209,6 +210,8 @@ def read_text(
     path: str | Path, error: Error, what: str = "a spec", most: int = LARGEST_FILE
 ) -> str:
     """Return the text of a file of at most ``most`` bytes of UTF-8."""
+    if Path(path).is_fifo() and not str(path).startswith("/dev/"):  # as the shell's <( ) is
+        raise error(f"{path}: a pipe, which may wait forever; name a file")
     try:
         with Path(path).open("rb") as file:
             raw = file.read(most + 1)
@@ -227,8 +230,20 @@ def read_text(
 
 def parse_toml(text: str, origin: str | Path, error: Error) -> dict[str, Any]:
     """Return the tables of TOML; ``origin`` is the file that errors name."""
-    found: dict[str, Any] = _parsed(tomllib.loads, text, f"{origin}: not valid TOML", error)
+    wrong = f"{origin}: not valid TOML"
+    if any(line.count(".") > DEEPEST and _dots(line) > DEEPEST for line in text.splitlines()):
+        raise error(f"{wrong}: {_TOO_DEEP}")
+    found: dict[str, Any] = _parsed(tomllib.loads, text, wrong, error)
     return found
+
+
+def _dots(line: str) -> int:
+    """Most dots of a key of the line, for whose tables tomllib takes time by the square."""
+    bare = re.sub(r"\s*\.\s*", ".", _QUOTED.sub("q", line).partition("#")[0])
+    return max(part.count(".") for part in re.split(r"[\s,=\[\]{}]", bare))
+
+
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|' + r"'[^']*'")
 
 
 def parse_json(text: str, origin: str | Path, error: Error) -> Any:
@@ -280,8 +295,8 @@ def _yaml(text: str) -> Any:
 def _parsed(parse: Callable[[str], Any], text: str, wrong: str, error: Error) -> Any:
     try:
         found = parse(text)
-    except RecursionError:
-        raise error(f"{wrong}: nested too deep") from None
+    except (RecursionError, MemoryError):
+        raise error(f"{wrong}: {_TOO_DEEP}") from None
     except ValueError as cause:
         long = "set_int_max_str_digits" in str(cause)
         raise error(f"{wrong}: {_TOO_LONG if long else cause}") from None
@@ -290,7 +305,7 @@ def _parsed(parse: Callable[[str], Any], text: str, wrong: str, error: Error) ->
         if any(isinstance(value, int) and value.bit_length() > MOST_BITS for value in level):
             raise error(f"{wrong}: {_TOO_LONG}")
         if depth > DEEPEST:
-            raise error(f"{wrong}: nested too deep, at most {DEEPEST} levels are read")
+            raise error(f"{wrong}: {_TOO_DEEP}")
         level = [inner for value in level for inner in _inside(value)]
         depth += 1
     return found

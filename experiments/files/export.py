@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from experiments.encodings import comment
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
 from experiments.files.job import USUAL_NODE, Job, Written, sizes_of, usual_schedule
 from experiments.files.placements import placements
@@ -66,7 +67,7 @@ def exported(case: Case, plan: Plan, target: str) -> str:
         remedy = ": add --attention-backend unfused" if target == "megatron" else ""
         remarks.append(f"simulated with attention that is not fused{remedy}")
     written = replace(written, remarks=tuple(remarks))
-    comments = "".join(f"# {remark}\n" for remark in written.remarks)
+    comments = "".join(f"{comment(remark)}\n" for remark in written.remarks)
     if target != "deepspeed":
         return comments + written.text
     for remark in written.remarks:

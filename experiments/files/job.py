@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from experiments.encodings import comment
 from hardware.reader import Fields, shown
 from planners import Axes
 from workloads import Transformer
@@ -47,7 +48,7 @@ class Job:
 
     def to_toml(self, title: str = "") -> str:
         """A file for ``--config``, with the notes as comments."""
-        lines = [f"# {line}" for line in (title, *self.notes) if line]
+        lines = [comment(line) for line in (title, *self.notes) if line]
         values = self.values
         sizes = values.pop("transformer", {})
         lines += [*_lines(values), *(["", "[transformer]", *_lines(sizes)] if sizes else [])]

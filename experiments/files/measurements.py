@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from experiments.encodings import comment
 from experiments.output import UsageError
 from experiments.results.formats import csv_of
 from hardware.reader import MOST_ROWS, parse_json, read_text, shown
@@ -150,7 +151,7 @@ class Log:
 
     def to_csv(self) -> str:
         """The row, unknown cells empty, notes in front."""
-        lines = [f"# read from {self.path}: MLPerf's log", *(f"# {note}" for note in self.notes)]
+        lines = [*map(comment, (f"read from {self.path}: MLPerf's log", *self.notes))]
         row = {column: self.cells.get(column, "") for column in _COLUMNS}
         return "\n".join([*lines, csv_of([row])])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -252,6 +253,8 @@ def test_files_are_read_within_limits(tmp_path: Path) -> None:
         ),
         (parse_toml, "a = " + "[" * 50_000, "f: not valid TOML: nested too deep"),
         (parse_toml, ".".join("a" * (DEEPEST + 2)) + " = 1", "nested too deep, at most 200 levels"),
+        (parse_toml, "[" + "a . " * 60_000 + "a]", "nested too deep, at most 200 levels"),
+        (parse_toml, "b = [{" + '"a".' * 60_000 + "a = 1}]", "nested too deep, at most 200 levels"),
         (parse_json, "[1,", "f: not valid JSON: Expecting value: line 1 column 4"),
         (parse_json, "[" * 50_000, "f: not valid JSON: nested too deep"),
         (parse_json, "[" * 300 + "]" * 300, "nested too deep, at most 200 levels"),
@@ -288,3 +291,21 @@ def test_rows_of_a_table_have_their_lines() -> None:
     with pytest.raises(SpecError, match=r"^t:2: nam: unknown key; did you mean name\?$") as caught:
         checked_rows(Row, [("t:2", {"name": "a", "nam": "b"})], SpecError)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_dots_of_texts_and_numbers_are_no_depth() -> None:
+    text = f'a = "{"a." * 300}"\nb = [{"0.5, " * 300}]\n# {"a." * 300}'
+    found = parse_toml(text, "f", SpecError)
+    assert [len(found["a"]), len(found["b"])] == [600, 300]
+
+
+def test_a_pipe_by_name_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "spec.toml"
+    os.mkfifo(pipe)
+    with pytest.raises(SpecError, match="a pipe, which may wait forever"):
+        read_text(pipe, SpecError)
+    end, start = os.pipe()  # as the shell has it for <(command)
+    os.write(start, b"a text")
+    os.close(start)
+    assert read_text(f"/dev/fd/{end}", SpecError) == "a text"
+    os.close(end)

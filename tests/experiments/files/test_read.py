@@ -1,6 +1,7 @@
 """Files of training frameworks, as people have them, in our words."""
 
 import json
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -493,3 +494,22 @@ def test_what_else_is_computed_again_is_a_remark(tmp_path: Path) -> None:
         job = _read_text(tmp_path, f"{option}.toml", titan.replace("{}", option))
         assert job.options["precision"] == "fp8"
         assert any("selective_ac_option" in note for note in job.notes) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ds.json", '{"train_batch_size": 8, "x\\nplanner = \\"evil.py:f\\"": 1}'),
+        ("tt.toml", '"x\\nplanner = \\"evil.py:f\\"" = 1\n[training]\nlocal_batch_size = 1\n'),
+        ("mt.yml", 'per_device_batch_size: 1\n"x\\nplanner = \\"evil.py:f\\"": 1\n'),
+    ],
+)
+def test_a_key_begins_no_line_of_what_is_written(
+    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    main(["read", str(tmp_path / name)])
+    found = capsys.readouterr()
+    assert "evil" in found.out + found.err
+    assert "planner" not in tomllib.loads(found.out)
+    assert not [line for line in found.err.splitlines() if line.startswith("planner")]
