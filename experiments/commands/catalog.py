@@ -202,14 +202,14 @@ def configure_results(parser: Parser) -> None:
 def run_results(args: argparse.Namespace) -> None:
     """Do what was asked for with an existing store."""
     with Store(args.store, create=False, read_only=args.action != "prune") as store:
+        conditions, known = _conditions(args.where), store.input_names()
+        for key in conditions:
+            if known and key not in known:
+                raise UsageError(f"--where {key}: no result has it; {hint(key, known)}")
         if args.action == "prune":
-            conditions, known = _conditions(args.where), store.input_names()
-            for key in conditions:
-                if known and key not in known:
-                    raise UsageError(f"--where {key}: no result has it; {hint(key, known)}")
             deliver(f"{store.prune(**conditions)} results deleted\n", None)
             return
-        rows = store.rows()
+        rows = store.rows(**conditions)
     if args.action == "list":
         asked = parse_metrics(args.metrics)
         measures = [MEASURES.get(metric, "iteration_s") for metric in asked]

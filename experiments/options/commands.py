@@ -146,7 +146,7 @@ COMMANDS = (
     ),
     option(
         "results.where KEY=VALUE",
-        "with prune: delete results of these inputs, as network=lenet",
+        "results of these inputs alone, as network=lenet; prune deletes them",
         kind="many",
     ),
     option(

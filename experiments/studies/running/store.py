@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -179,16 +180,19 @@ class Store:
             self.put(key, about, found | {"sum": _sum(key, found)})
         return dict(found["row"])
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Every result, oldest first: key, inputs, outputs, when, and by which version."""
+    def rows(self, **inputs: Any) -> list[dict[str, Any]]:
+        """Results whose inputs equal those given, oldest first.
+
+        Of each its key, inputs, outputs, when it was made, and by which version.
+        """
+        query = "SELECT key, inputs, outputs, finished, version FROM results"
+        conditions, values = _conditions(inputs)
         with self._errors():
-            rows = self._db.execute(
-                "SELECT key, inputs, outputs, finished, version FROM results ORDER BY rowid"
-            )
+            rows = self._db.execute(f"{query}{conditions} ORDER BY rowid", values)
             return [
-                {"key": key, **_table(inputs), **_flat(_table(outputs))}
+                {"key": key, **_table(about), **_flat(key, _table(outputs))}
                 | {"finished": finished, "version": made_by}
-                for key, inputs, outputs, finished, made_by in rows
+                for key, about, outputs, finished, made_by in rows
             ]
 
     def input_names(self) -> list[str]:
@@ -201,10 +205,9 @@ class Store:
         """Delete results whose inputs equal all those given; returns how many."""
         if not inputs:
             raise StoreError("prune needs at least one condition, as network=lenet")
-        conditions = " AND ".join([_CONDITION] * len(inputs))
-        values = [str(part) for pair in inputs.items() for part in pair]
+        conditions, values = _conditions(inputs)
         with self._errors():
-            done = self._db.execute(f"DELETE FROM results WHERE {conditions}", values)  # noqa: S608
+            done = self._db.execute(f"DELETE FROM results{conditions}", values)  # noqa: S608
         return done.rowcount
 
     @contextmanager
@@ -220,6 +223,13 @@ class Store:
             raise StoreError(f"{self.path}: a damaged row: {error}") from None
 
 
+def _conditions(inputs: dict[str, Any]) -> tuple[str, list[str]]:
+    """Which rows have these inputs, in SQL, and its values."""
+    conditions = " AND ".join([_CONDITION] * len(inputs))
+    values = [str(part) for pair in inputs.items() for part in pair]
+    return f" WHERE {conditions}" * bool(inputs), values
+
+
 def _sum(key: str, outputs: dict[str, Any]) -> str:
     return digest([key, outputs.get("row")])
 
@@ -231,10 +241,19 @@ def _table(text: str) -> dict[str, Any]:
     return found
 
 
-def _flat(outputs: dict[str, Any]) -> dict[str, Any]:
-    """What is in a row of a study (``Store.once``), or an output as it is."""
+def _flat(key: str, outputs: dict[str, Any]) -> dict[str, Any]:
+    """What is in a row of a study (``Store.once``), or outputs as they are; ValueError."""
     row = outputs.get("row")
-    return row if "sum" in outputs and isinstance(row, dict) else outputs
+    if "sum" in outputs and isinstance(row, dict):
+        if outputs["sum"] != _sum(key, outputs):
+            raise ValueError(f"{key:.12}: the row is not as it was kept")
+        return row
+    for name, value in outputs.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        wrong = name == "iteration_s" and value is not None and not (number and value > 0)
+        if wrong or (number and not math.isfinite(value)):
+            raise ValueError(f"outputs of {key:.12}: {name}: {shown(value)}")
+    return outputs
 
 
 INTACT = "Results stored before are intact."

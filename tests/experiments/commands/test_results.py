@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +109,31 @@ def test_pruning_by_inputs(store: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert [row["key"] for row in opened.rows()] == ["k8"]
 
 
+def test_listing_and_exporting_by_inputs(
+    store: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = "--store", str(store), "--where", "batch=8"
+    assert "2 results" in out(capsys, "list", *words)
+    out(capsys, "export", *words, "--output", str(tmp_path / "t.csv"))
+    assert [*pandas.read_csv(tmp_path / "t.csv")["batch"]] == [8, 8]
+
+
+@pytest.mark.parametrize("value", ["NaN", "-1", '"x"', "1e999", "true", "0"])
+def test_a_damaged_row_is_no_result(
+    value: str, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with sqlite3.connect(store) as db:
+        db.execute(
+            "UPDATE results SET outputs = ? WHERE key = 'k8'", (f'{{"iteration_s": {value}}}',)
+        )
+    assert main(["results", "list", "--store", str(store)]) == 2
+    assert "a damaged row: outputs of k8: iteration_s: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
+        (("list", "--store", "s.db", "--where", "x=y"), "--where x: no result has it"),
         (("list", "--store", "none.db"), "none.db: there is no such store"),
         (("export", "--store", "s.db"), "export needs --output FILE ending in .csv"),
         (("export", "--store", "s.db", "--output", "t.xls"), "this command has no xls"),
