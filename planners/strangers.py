@@ -31,6 +31,20 @@ def attribute_of(place: str) -> Any:
     return found
 
 
+def loaded(what: str, place: str, error: type[Exception], *, named: bool) -> Any:
+    """The same; raises ``error``, with ``what`` it is, whatever goes wrong in the module.
+
+    Where the user ``named`` the place, a package of ours that hides the user's is told.
+    """
+    if named and (remedy := of_ours(place)) is not None:
+        raise error(f"{what}: {remedy}")
+    try:
+        return attribute_of(place)
+    except (Exception, SystemExit) as wrong:
+        why = f"{type(wrong).__name__}: {wrong}"
+        raise error(f"{what} cannot be loaded: {why}") from wrong
+
+
 def _file(path: str) -> ModuleType:
     """A file as a module, read once; its name is its path, so that it hides no other."""
     if path in sys.modules:

@@ -84,7 +84,8 @@ SPLIT = (
     ),
     shown(
         "pipeline.schedule S",
-        "pipeline schedule: gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw, or a .csv file",
+        "pipeline schedule: gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw, a .csv file, or "
+        "FILE.py:NAME",
         "1f1b",
     ),
     option(

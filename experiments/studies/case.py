@@ -32,8 +32,7 @@ from planners.registry import asked, plans_stages, reads_axes, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, OutOfMemoryError, Timeline, simulate
 from simulator.collectives.algorithms import CollectiveError
 from simulator.lowering.layer_times import layer_times
-from simulator.lowering.schedules.file import ENDING
-from simulator.lowering.schedules.registry import schedule_of
+from simulator.lowering.schedules.registry import SCHEDULES, identity, schedule_of
 from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 from workloads.cache import once_for_each
@@ -213,7 +212,8 @@ class Case:
         An outside planner is asked for its plan (see ``settled``).
         """
         planner = self.settled().planner
-        identity = {
+        pipeline = planner.plan.pipeline if isinstance(planner, Planned) else None
+        about = {
             "model": MODEL_VERSION,
             "outputs": OUTPUTS_VERSION,
             "execution": _options(self.execution, self.network),
@@ -228,14 +228,19 @@ class Case:
             **_array(self.array),
             "folded": self.folded,
         }
-        return digest(identity)
+        if pipeline and pipeline.schedule not in SCHEDULES:
+            sizes = len(pipeline.places), pipeline.virtual, pipeline.micro_batches
+            about["schedule"] = identity(pipeline.schedule, *sizes)
+        return digest(about)
 
 
 def _options(execution: Execution, network: Network) -> dict[str, Any]:
-    """An execution model's options; of a schedule's file what it says, of cuts layers' numbers."""
+    """An execution model's options; of others' schedules what they do, of cuts layers' numbers."""
     options, staging = asdict(execution), execution.staging
-    if staging is not None and staging.schedule.endswith(ENDING):
-        options["staging"]["schedule"] = schedule_of(staging.schedule).says
+    if staging is not None and staging.schedule:
+        axes = staging.parallel or Axes(pp=max(staging.stages, 2), vp=staging.virtual)
+        many = staging.micro_batches if staging.micro_batches > 1 else 2 * axes.pp
+        options["staging"]["schedule"] = identity(staging.schedule, axes.pp, axes.vp, many)
     if staging is not None and staging.cuts:
         number = {layer.name: i for i, layer in enumerate(network.layers)}
         options["staging"]["cuts"] = [number.get(name, name) for name in staging.cuts]

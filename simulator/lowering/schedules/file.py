@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 
 from hardware.reader import read_text, shown
 from planners import PlanError
-from simulator.engine.operations import Part
 from simulator.lowering.schedules.schedule import (
     BACKWARD,
     ERRORS,
@@ -24,6 +23,7 @@ from simulator.lowering.schedules.schedule import (
     Pass,
     Rank,
     Schedule,
+    check_order,
 )
 
 ENDING = ".csv"
@@ -43,16 +43,18 @@ def read_schedule(path: str) -> Schedule:
         lines = list(csv.reader(io.StringIO(text), strict=True))
     except csv.Error as error:
         raise PlanError(f"{path}: not a file of CSV: {error}") from None
-    if not 1 <= len(lines) <= _MOST_RANKS or sum(map(len, lines)) > 4 * _MOST_PASSES:
+    if not 1 <= len(lines) <= _MOST_RANKS:
         raise PlanError(
             f"{path}: {len(lines)} lines; write one for each of 1 to {_MOST_RANKS} ranks"
         )
+    if (cells := sum(map(len, lines))) > 4 * _MOST_PASSES:
+        raise PlanError(f"{path}: {cells:,} cells are more than {4 * _MOST_PASSES:,}")
     ranks = len(lines)
     rows = [tuple(_passes(path, rank, ranks, cells)) for rank, cells in enumerate(lines)]
     virtual = max((one.chunk for row in rows for one in row), default=0) + 1
     many = max((one.number for row in rows for one in row), default=0) + 1
     for rank, row in enumerate(rows):
-        _check_order(f"{path}:{rank + 1}", row)
+        check_order(f"{path}:{rank + 1}", row)
 
     def order(who: Rank) -> Iterator[Pass]:
         return iter(rows[who.rank])
@@ -92,28 +94,13 @@ def _passes(path: str, rank: int, ranks: int, cells: Sequence[str]) -> Iterator[
             yield Pass(PARTS[found[2]], int(found[3]), chunk)
 
 
-def _check_order(where: str, passes: Sequence[Pass]) -> None:
-    """Raise PlanError where a rank goes back with what it has not done forward."""
-    done = set[tuple[int, int, Part]]()
-    needs = {Part.BACKWARD: Part.FORWARD, Part.WEIGHTS: Part.BACKWARD}
-    for one in passes:
-        for part in sorted(one.parts, key=lambda part: part.value):
-            done.add((one.number, one.chunk, part))
-        for part, before in needs.items():
-            if part in one.parts and (one.number, one.chunk, before) not in done:
-                raise PlanError(
-                    f"{where}: micro-batch {one.number} has {part.name.lower()} before "
-                    f"{before.name.lower()}"
-                )
-
-
 def schedule_text(schedule: Schedule, ranks: int, virtual: int, micro_batches: int) -> str:
     """The file of a schedule, which ``read_schedule`` reads back."""
     letters = {parts: letter for letter, parts in PARTS.items()}
     lines = []
     for rank in range(ranks):
         who = Rank(rank, ranks, virtual, micro_batches, ranks - rank - 1)
-        passes = schedule.order(who)
+        passes = schedule.passes(who)
         cells = (f"{p.chunk * ranks + rank}{letters[p.parts]}{p.number}" for p in passes)
         lines.append(",".join(cells))
     return "\n".join(lines) + "\n"

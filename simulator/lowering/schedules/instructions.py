@@ -29,7 +29,7 @@ def ahead(pipeline: Pipeline, rank: int, replica: int) -> int:
 def check(schedule: Schedule, pipeline: Pipeline, *, inference: bool = False) -> None:
     """Raise PlanError for a pipeline that the schedule is not for; inference has one version."""
     replicas, many = pipeline.replicas, pipeline.micro_batches
-    wrong = schedule.check(replicas, pipeline.virtual, many)
+    wrong = schedule.wrong(replicas, pipeline.virtual, many)
     longest = max(map(len, pipeline.rounds))
     if wrong is None and schedule.whole_batch and any(many % len(r) for r in pipeline.rounds):
         each = lcm(*map(len, pipeline.rounds))
@@ -57,8 +57,7 @@ def instructions(
     many = found.turns_of(pipeline.micro_batches * batches)
     early = ahead(pipeline, rank, replica)
     who = Rank(rank, len(pipeline.places), pipeline.virtual, many, early)
-    passes = list(schedule.order(who))
-    _check_passes(schedule, who, passes)
+    passes = schedule.passes(who)
     per_update = found.turns_of(pipeline.micro_batches) if schedule.whole_batch else 1
     return tuple(found.of(passes, per_update, at_end=schedule.flushes))
 
@@ -82,25 +81,13 @@ def forward_instructions(
     many = found.turns_of(pipeline.micro_batches * batches // rounds)
     early = ahead(pipeline, rank, replica)
     who = Rank(rank, len(pipeline.places), pipeline.virtual, many, early)
-    order = (one for one in schedule.order(who) if Part.FORWARD in one.parts)
+    order = (one for one in schedule.passes(who) if Part.FORWARD in one.parts)
     once = list(order) if pipeline.virtual > 1 else [Pass(FORWARD, n) for n in range(many)]
     return tuple(
         found.instruction(Pass(FORWARD, one.number + again * many, one.chunk))
         for again in range(rounds)
         for one in once
     )
-
-
-def _check_passes(schedule: Schedule, who: Rank, passes: Sequence[Pass]) -> None:
-    """Every micro-batch goes through every stage once: forward, errors, gradients of weights."""
-    wanted = {(n, c) for n in range(who.micro_batches) for c in range(who.virtual)}
-    for part in (Part.FORWARD, Part.BACKWARD, Part.WEIGHTS):
-        seen = [(one.number, one.chunk) for one in passes if part in one.parts]
-        if len(seen) != len(wanted) or set(seen) != wanted:
-            raise PlanError(
-                f"schedule {schedule.name!r}: rank {who.rank} does not take each of its "
-                f"{who.micro_batches} micro-batches once through part {part.name.lower()}"
-            )
 
 
 class _Instructions:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from hardware.reader import hint
 from planners import PlanError
+from planners.strangers import loaded
 from simulator.lowering.schedules.file import ENDING, read_schedule
 from simulator.lowering.schedules.schedule import (
     BACKWARD,
@@ -167,16 +168,40 @@ ENTRY_POINTS = "accelarray.schedules"
 
 
 def schedule_of(name: str) -> Schedule:
-    """The schedule called so, or of a file (.csv); raises PlanError with the nearest name."""
+    """The schedule called so, or of a file (.csv); raises PlanError with the nearest name.
+
+    ``module:attribute`` or ``file.py:attribute`` is imported, from the current folder too.
+    """
     if name in SCHEDULES:
         return SCHEDULES[name]
     if name.endswith(ENDING):
         return read_schedule(name)
     from importlib.metadata import entry_points  # a tenth of a command's start, seldom needed
 
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        found = entry.load()
-        if not isinstance(found, Schedule):
-            raise PlanError(f"schedule {name!r}: {entry.value} is no Schedule")
-        return found
-    raise PlanError(f"unknown schedule {name!r}; {hint(name, SCHEDULES)}, or a .csv file")
+    installed = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
+    place = name if ":" in name else installed.get(name)
+    if place is None:
+        known = hint(name, [*SCHEDULES, *installed])
+        raise PlanError(f"unknown schedule {name!r}; {known}, or a .csv file")
+    found = loaded(f"schedule {name!r}", place, PlanError, named=place is name)
+    if not isinstance(found, Schedule):
+        raise PlanError(f"schedule {name!r}: {place} is no Schedule")
+    return found
+
+
+def identity(name: str, ranks: int, virtual: int, micro_batches: int) -> object:
+    """What tells a schedule from another one of its name: of ours it, of others what they do.
+
+    Of a plug-in it is what it answers for such a pipeline; what it raises is for the run to tell.
+    """
+    found = schedule_of(name)
+    if name in SCHEDULES:
+        return name
+    if name.endswith(ENDING):
+        return found.says
+    each = [Rank(r, ranks, virtual, micro_batches, ranks - r - 1) for r in range(ranks)]
+    try:
+        passes = [[(sorted(p.parts), p[1:]) for p in found.passes(who)] for who in each]
+    except PlanError as error:
+        return str(error)
+    return [found.flushes, found.whole_batch, passes]

@@ -1,14 +1,18 @@
 """What a case's identity covers of a network."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from experiments.studies.case import Case
+from experiments.studies.case import Case, Planned, plan_of
 from hardware import load_array
 from planners import Staging
 from simulator import DEPLOYED
+from simulator.lowering.schedules import registry
+from simulator.lowering.schedules.registry import SCHEDULES
+from simulator.lowering.schedules.schedule import BACKWARD, FORWARD, Pass, Rank, Schedule
 from workloads import Builder, Layer, Network, Tensor, load_network
 from workloads.network import blocks
 
@@ -108,3 +112,19 @@ def test_blocks_are_of_names_and_part_of_it() -> None:
     assert len({Case(one, "owt", array, 8).key for one in both}) == 2
     cases = (network, replace(network, layers=tuple(renamed)))
     assert len({Case(one, "owt", array, 8).key for one in cases}) == 2
+
+
+def test_a_schedule_of_a_plug_in_is_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def order(rank: Rank) -> Iterator[Pass]:
+        for number in range(rank.micro_batches):
+            yield Pass(FORWARD, number)
+            yield Pass(BACKWARD, number)
+
+    own = Schedule("mine", order, "one at a time")
+    array, lenet = load_array("tpu-v3-8"), load_network("lenet")
+    asked = replace(DEPLOYED, staging=Staging(4, 8, schedule="mine.py:OWN"))
+    case, found = Case(lenet, "data_parallel", array, 64, execution=asked), list[str]()
+    for other in (own, replace(own, order=SCHEDULES["gpipe"].order), replace(own, flushes=False)):
+        monkeypatch.setattr(registry, "loaded", lambda *_, one=other, **__: one)
+        found += [case.key, replace(case, planner=Planned("p", plan_of(case))).key]
+    assert len(set(found)) == 6

@@ -11,7 +11,7 @@ from hardware import Array, Group
 from planners import PlanError, Staging, planned_in_stages
 from planners.pipeline.staging import places_of
 from simulator import simulate
-from simulator.lowering.schedules.registry import ENTRY_POINTS, SCHEDULES, schedule_of
+from simulator.lowering.schedules.registry import ENTRY_POINTS, SCHEDULES, identity, schedule_of
 from tests.simulator.lowering.test_bubbles import FAST, chain
 
 THEIRS = """
@@ -72,3 +72,74 @@ def test_what_is_no_schedule_is_said() -> None:
         seconds("lazy", 2, 4)
     with pytest.raises(PlanError, match="unknown schedule 'naiv"):
         schedule_of("naiv")
+
+
+STRANGE = """
+from simulator.lowering.schedules.schedule import BACKWARD, ERRORS, FORWARD, WEIGHTS, Pass, Schedule
+
+def raises(rank):
+    yield Pass(FORWARD, 0)
+    raise KeyError("mine")
+
+def endless(rank):
+    while True:
+        yield Pass(FORWARD, 0)
+
+def early(rank):
+    for number in range(rank.micro_batches):
+        yield Pass(FORWARD, number)
+        yield Pass(WEIGHTS, number)
+    for number in range(rank.micro_batches):
+        yield Pass(ERRORS, number)
+
+def fails(replicas, virtual, micro_batches):
+    raise SystemExit(0)
+
+def good(rank):
+    return [Pass(p, n) for p in (FORWARD, BACKWARD) for n in range(rank.micro_batches)]
+
+strange = {
+    "raises": Schedule("raises", raises, ""),
+    "tuples": Schedule("tuples", lambda rank: iter([(1, 2)]), ""),
+    "nothing": Schedule("nothing", lambda rank: None, ""),
+    "endless": Schedule("endless", endless, ""),
+    "early": Schedule("early", early, ""),
+    "fails": Schedule("fails", good, "", check=fails),
+}
+globals().update(strange)
+fine = Schedule("fine", good, "")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("raises", "schedule 'raises' failed: KeyError: 'mine'"),
+        ("tuples", "schedule 'tuples' failed: TypeError: .* is no pass"),
+        ("nothing", "schedule 'nothing' failed: TypeError"),
+        ("endless", "does not take each of its 4 micro-batches once"),
+        ("early", "rank 0: micro-batch 0 has weights before backward"),
+        ("fails", "schedule 'fails' failed: SystemExit"),
+        ("missing", "cannot be loaded: AttributeError"),
+    ],
+)
+def test_of_a_file_and_what_goes_wrong_in_it(name: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "strange.py"
+    file.write_text(STRANGE)
+    with pytest.raises(PlanError, match=said):
+        seconds(f"{file}:{name}", 2, 4)
+    assert seconds(f"{file}:fine", 2, 4) == seconds("gpipe", 2, 4)
+
+
+def test_what_a_schedule_does_is_its_identity(tmp_path: Path) -> None:
+    keys = []
+    for i, number in enumerate(("number", "rank.micro_batches - 1 - number")):
+        file = tmp_path / f"own{i}.py"
+        file.write_text(THEIRS.replace("Pass(FORWARD, number)", f"Pass(FORWARD, {number})", 1))
+        file.write_text(
+            file.read_text().replace("Pass(BACKWARD, number)", f"Pass(BACKWARD, {number})")
+        )
+        keys.append(identity(f"{file}:naive", 2, 1, 4))
+    assert keys[0] != keys[1]
+    assert keys[0] == identity("naive", 2, 1, 4)
+    assert identity("1f1b", 2, 1, 4) == "1f1b"
