@@ -150,7 +150,8 @@ class FitResult(Result):
         first = self.asked[0]
         sizes = {each.hbm_capacity_bytes for each, _ in first.array.group.kinds}
         alike = len(sizes) == 1
-        return plot_fit(self.fits, self.title(), first.capacity_bytes if alike else None)
+        names = list(map(name_of, self.fits))
+        return plot_fit(self.fits, names, self.title(), first.capacity_bytes if alike else None)
 
     @property
     def _simulated_others(self) -> list[dict[str, Any]]:
@@ -322,6 +323,14 @@ def _options(row: dict[str, Any]) -> Iterator[str]:
         yield f"recompute {row['recompute']}"
     if row["schedule"] == "zero-bubble":
         yield "zero-bubble"
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """All of a combination for readers: its axes, and a line of its options."""
+    said = [f"micro-batch {row['micro_batch']}", *_options(row)]
+    if (stage := ZERO_STAGE.get(row["update"])) is not None:
+        said.insert(1, f"ZeRO {stage}")
+    return f"{_axes(row)}\n{', '.join(said)}"
 
 
 def _flags(row: dict[str, Any]) -> str:

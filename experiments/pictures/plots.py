@@ -36,7 +36,6 @@ from experiments.studies.speedups import BASELINE, Comparison
 from experiments.studies.step_numbers import WORDS
 from experiments.studies.sweep import Crossover, Grid
 from experiments.studies.training.run import Trained
-from planners.plan.updates import ZERO_STAGE
 from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
@@ -325,11 +324,16 @@ MOST_NAMED = 4
 """Of the combinations on a front: the best so many have their names, where there is room."""
 
 
-LONGEST_STAGES = 40
-"""Characters of stages on kinds of devices, in a name."""
+LONGEST_PLAN, PLAN_INCHES, PLAN_SIZE = 80, 2.2, 7.0
+"""Characters of a line of a combination's name, the width it is broken at, and its points."""
 
 
-def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float | None) -> Figure:
+def plot_fit(
+    rows: Sequence[dict[str, Any]],
+    names: Sequence[str],
+    title: str,
+    capacity_bytes: float | None,
+) -> Figure:
     """Every combination that fits (the best first), by size of the array or tensor parallelism.
 
     A step line joins those that nothing with less memory beats (the Pareto front), the best of
@@ -356,22 +360,25 @@ def plot_fit(rows: Sequence[dict[str, Any]], title: str, capacity_bytes: float |
     near = max(place[0] for place in places) > FAR * (capacity_bytes or math.inf) / 2**30
     if near and capacity_bytes:
         axes.axvline(capacity_bytes / 2**30, color="#555555", lw=1, ls="--", label=said)
-    axes.margins(x=0.15, y=0.15)  # room for names
+    axes.margins(x=0.15, y=0.2)  # room for names
     (left, end), (low, high) = axes.get_xlim(), axes.get_ylim()
     named: list[Point] = []
     for place in reversed(edge):
-        near_x, near_y = (end - left) / 3, (high - low) / 20
+        lines = [shortened(a, LONGEST_PLAN) for a in names[places.index(place)].splitlines()]
+        name = wrapped(plain("\n".join(lines)), PLAN_INCHES, PLAN_SIZE)
+        near_x, near_y = (end - left) / 2, (high - low) * (1 + name.count("\n")) / 20
         close = (abs(x - place[0]) < near_x and abs(y - place[1]) < near_y for x, y in named)
         if any(close) or len(named) == MOST_NAMED:
             continue
         named.append(place)
         right = place[0] > (left + end) / 2  # the name stays inside the frame
         axes.annotate(
-            _axes_of(rows[places.index(place)]),
+            name,
             place,
             (-4 if right else 4, 4),
             textcoords="offset points",
-            fontsize=7,
+            fontsize=PLAN_SIZE,
+            bbox={"fc": "white", "alpha": 0.6, "lw": 0, "pad": 0.5},
             ha="right" if right else "left",
         )
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
@@ -384,15 +391,6 @@ def _number_last(name: str) -> tuple[int, str]:
     """Names by the number at their end: nodes=2, nodes=16."""
     digits = name[len(name.rstrip("0123456789")) :]
     return int(digits or 0), name
-
-
-def _axes_of(row: dict[str, Any]) -> str:
-    """The axes of a combination that are more than one, and its stage of ZeRO."""
-    if row["stage_hw"]:
-        return shortened(row["stage_hw"].replace(";", "; "), LONGEST_STAGES)
-    names = [f"{name} {row[name]}" for name in ("dp", "tp", "pp", "cp", "ep") if row[name] > 1]
-    names += [f"ZeRO {stage}"] if (stage := ZERO_STAGE.get(row["update"])) else []
-    return ", ".join(names) or "one device"
 
 
 Point = tuple[float, float]
