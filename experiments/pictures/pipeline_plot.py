@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
-from experiments.pictures.gantt import LINE, NAME_SIZE, time_unit
+from experiments.pictures.gantt import LINE, NAME_SIZE, PIXEL, time_unit
 from experiments.pictures.palette import IDLE, PHASES
 from planners import Plan
 from simulator import Timeline
@@ -75,6 +75,7 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
 
     Where several versions of the weights are in use, a box says which one behind
     the number; a second stage of a place has a frame. The middle of a long run is left out.
+    A pass narrower than a pixel is drawn one pixel wide, where several share it the longest.
     """
     rows = rows_of(plan, timeline)
     spans = spans_of(rows, max(timeline.makespan_ps, 1))
@@ -95,9 +96,10 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
         1, len(spans), sharey=True, squeeze=False, width_ratios=widths, gridspec_kw=place
     )[0]
     name, unit = time_unit(timeline.makespan_ps)
+    marked = False
     for axes, span in zip(panels, spans, strict=True):
         for y, row in enumerate(rows):
-            _draw(axes, y, row.passes, span, unit, width / shown_ps)
+            marked |= _draw(axes, y, row.passes, span, unit, width / shown_ps)
         axes.set_xlim(span[0] / unit, span[1] / unit)
         axes.tick_params(labelsize=LABEL_SIZE, length=2)
     panels[0].set_yticks(range(len(rows)), labels, fontsize=LABEL_SIZE, parse_math=False)
@@ -105,32 +107,37 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     panels[0].set_xlabel(f"time [{name}]", fontsize=LABEL_SIZE, x=shown_ps / widths[0] / 2)
     panels[0].set_title(said, fontsize=9, loc="left", pad=6, parse_math=False)
     _legend(figure, {one.letter for row in rows for one in row.passes}, height)
-    note = _note(rows, spans, name, unit)
+    texts = [text.get_text() for axes in panels for text in axes.texts]
+    note = _note(rows, spans, name, unit, texts, marked=marked)
     figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=7, va="bottom", parse_math=False)
     return figure
 
 
 def _draw(
     axes: Axes, y: int, found: Sequence[PassSpan], span: Span, unit: int, inches: float
-) -> None:
-    """A row of the passes in a span; a picosecond is so many ``inches`` wide."""
+) -> bool:
+    """A row of the passes in a span; a picosecond is so many ``inches`` wide; True with marks."""
     first = min((one.stage for one in found), default=0)
     several = any(one.version for one in found)
     axes.axhspan(y - 0.42, y + 0.42, color=IDLE, lw=0)
-    for one in found:
+    marked, least = False, PIXEL / inches
+    for one in sorted(found, key=lambda one: one.end_ps - one.start_ps):
         start, end = max(one.start_ps, span[0]), min(one.end_ps, span[1])
         if start >= end:
             continue
         dark, middle, light = PHASES[PHASE[one.letter]]
         face = (middle, dark, light)[one.micro_batch % 2 if one.stage == first else 2]
-        face = middle if one.letter == "U" else face
+        mark = end - start < least
+        face = middle if one.letter == "U" or mark else face
         axes.broken_barh(
-            [(start / unit, (end - start) / unit)],
+            [(min(start, span[1] - least) / unit, max(end - start, least) / unit)],
             (y - 0.42, 0.84),
             facecolors=face,
             edgecolors="white" if one.stage == first else dark,
-            lw=0.4,
+            lw=0.4 if end - start > 4 * least else 0,
+            zorder=3 if mark else 2,
         )
+        marked |= mark
         room = (end - start) * inches / (NAME_SIZE * CHARACTER)
         text = f"{one.micro_batch}" + (f" v{one.version}" if several else "")
         text = text if len(text) < room else f"{one.micro_batch}"
@@ -144,6 +151,7 @@ def _draw(
                 va="center_baseline",
                 color="white" if face == dark else "black",
             )
+    return marked
 
 
 def _legend(figure: Figure, letters: set[str], height: float) -> None:
@@ -158,10 +166,20 @@ def _legend(figure: Figure, letters: set[str], height: float) -> None:
     corner_legend(figure, handles, (1 - RIGHT / WIDTH, 0.02 / height), len(handles))
 
 
-def _note(rows: Sequence[Row], spans: Sequence[Span], name: str, unit: int) -> str:
-    said = ["numbers are micro-batches"]
-    if any(one.version for row in rows for one in row.passes):
-        said[0] += ", v the version of the weights"
+def _note(
+    rows: Sequence[Row],
+    spans: Sequence[Span],
+    name: str,
+    unit: int,
+    texts: Sequence[str],
+    *,
+    marked: bool,
+) -> str:
+    """What a reader needs to know of what is drawn; ``texts`` stand in passes."""
+    version = ", v the version of the weights" * any("v" in text for text in texts)
+    said = [f"numbers are micro-batches{version}"] if texts else []
+    if marked:
+        said.append("a mark one pixel wide stands for shorter passes")
     if any(len({one.stage for one in row.passes}) > 1 for row in rows):
         said.append("dark and light in turn; pale: a later stage of the same place")
     if len(spans) > 1:

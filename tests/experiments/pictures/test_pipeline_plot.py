@@ -3,14 +3,18 @@
 from pathlib import Path
 
 import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
 
 from experiments.cli import main
+from experiments.pictures.figures import save
+from experiments.pictures.palette import PHASES
 from experiments.pictures.pipeline_plot import plot_pipeline, rows_of
 from experiments.studies.case import Case, step_of
 from experiments.studies.options import with_options
 from hardware import load_array
 from planners import Plan
-from simulator import DEPLOYED, Timeline
+from simulator import DEPLOYED, PUBLISHED, Timeline
 from workloads import load_network
 
 
@@ -38,10 +42,30 @@ def test_a_row_for_each_stage_and_a_box_for_each_pass() -> None:
     assert "bubble" in axes.get_title(loc="left")
 
 
-def test_versions_are_said_where_there_are_several() -> None:
-    plan, timeline = step("pipedream", batches="2")
-    figure = plot_pipeline("title", plan, timeline)
-    assert any("version of the weights" in text.get_text() for text in figure.texts)
+def note(plan: Plan, timeline: Timeline) -> str:
+    return plot_pipeline("title", plan, timeline).texts[-1].get_text()
+
+
+def test_passes_narrower_than_a_pixel_have_the_colours_of_the_legend(tmp_path: Path) -> None:
+    """Slow links make them narrow; no number is drawn then, and none is spoken of."""
+    assert note(*step("1f1b")).startswith("numbers are micro-batches")
+    execution = with_options(PUBLISHED, {"stages": "4", "micro_batches": "8"})
+    array, network = load_array("accpar-mixed"), load_network("vgg16")
+    plan, timeline = step_of(Case(network, "data_parallel", array, 256, execution=execution))
+    assert note(plan, timeline) == "a mark one pixel wide stands for shorter passes"
+    figure, path = plot_pipeline("title", plan, timeline), str(tmp_path / "a.png")
+    figure.legends[0].remove()
+    save(figure, path)
+    picture = imread(path)[:, :, :3]
+    for phase in ("forward", "backward"):
+        near = abs(picture - to_rgb(PHASES[phase][1])) < 0.06
+        assert near.all(axis=2).sum() > 100
+
+
+def test_versions_are_said_where_a_pass_has_room_for_one() -> None:
+    for micro_batches, said in (("4", True), ("32", False)):
+        drawn = note(*step("pipedream", batches="2", micro_batches=micro_batches))
+        assert ("version of the weights" in drawn) == said
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
