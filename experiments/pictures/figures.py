@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -145,6 +145,17 @@ def _in_256_colours(path: Path) -> None:
     with suppress(Image.DecompressionBombError), Image.open(path) as image:
         few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
         few.save(path, format="PNG", optimize=True, dpi=(DPI, DPI))
+
+
+@lru_cache(4096)
+def inches_of(text: str, size: float) -> float:
+    """How many inches a line of text takes in letters of ``size`` points, or a little more."""
+    with drawing():
+        figure = new_figure(1, 1)
+        figure.set_dpi(DPI)
+        drawn = figure.text(0, 0, text, fontsize=size, parse_math=False)
+        pixels = drawn.get_window_extent().width
+    return max(pixels / DPI, len(text) * size * CHARACTER)
 
 
 def shortened(text: str, longest: int) -> str:

@@ -7,7 +7,14 @@ from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import CHARACTER, DPI, corner_legend, new_figure, shortened
+from experiments.pictures.figures import (
+    CHARACTER,
+    DPI,
+    corner_legend,
+    inches_of,
+    new_figure,
+    shortened,
+)
 from experiments.pictures.lanes import Chart, Slice
 from experiments.pictures.palette import IDLE, OTHER, PHASES
 from experiments.terms import collective, operation_name
@@ -68,7 +75,7 @@ def names(row: Sequence[Bar], width: float, size: float) -> Iterator[Name]:
     """Names of ``size`` points where there is room: in a bar, else between it and the next."""
     nexts = [*(bar.start for bar in row[1:]), width]
     for bar, after in zip(row, nexts, strict=False):  # an idle lane has no bar, and one end
-        needed = len(bar.layer) * size * CHARACTER + 0.05
+        needed = inches_of(bar.layer, size) + 0.05
         end = bar.start + bar.width
         if needed < bar.width:
             yield Name(bar.start + bar.width / 2, bar, inside=True)
@@ -139,9 +146,11 @@ def plot_gantt(charts: Sequence[Chart]) -> Figure:
         )
     row, size = (0.26, 8.0) if lanes <= 48 else (0.14, 5.5)
     longest = max(
-        len(shortened(lane.label, LONGEST_LABEL)) for chart in charts for lane in chart.lanes
+        inches_of(shortened(lane.label, LONGEST_LABEL), size)
+        for chart in charts
+        for lane in chart.lanes
     )
-    left = 0.2 + longest * size * CHARACTER
+    left = 0.2 + longest
     width = WIDTH - left - RIGHT
     titles = [LINE * said(chart, width).count("\n") for chart in charts]
     used, phases, kinds = _looks(charts)

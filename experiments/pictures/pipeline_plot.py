@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
-from experiments.pictures.figures import CHARACTER, corner_legend, new_figure, shortened
+from experiments.pictures.figures import CHARACTER, corner_legend, inches_of, new_figure, shortened
 from experiments.pictures.gantt import LINE, NAME_SIZE, PIXEL, time_unit
 from experiments.pictures.palette import IDLE, PHASES
 from planners import Plan
@@ -81,7 +81,7 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     spans = spans_of(rows, max(timeline.makespan_ps, 1))
     shown_ps = sum(last - first for first, last in spans)
     labels = [shortened(row.label, LONGEST_LABEL) for row in rows]
-    left = 0.35 + max(map(len, labels)) * LABEL_SIZE * CHARACTER
+    left = 0.35 + max(inches_of(label, LABEL_SIZE) for label in labels)
     width = WIDTH - left - RIGHT
     took_in, took_unit = time_unit(timeline.iteration_ps)
     took = f"{timeline.iteration_ps / took_unit:.4g} {took_in}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
-from experiments.pictures.figures import CHARACTER, HANDLE, corner_legend, new_figure, shortened
+from experiments.pictures.figures import HANDLE, corner_legend, inches_of, new_figure, shortened
 from experiments.pictures.palette import TYPES
 from hardware import Array, Group
 from planners import Partition, Pipeline, Plan, Split
@@ -46,8 +46,8 @@ class Block(NamedTuple):
     @property
     def width(self) -> float:
         """Inches; never narrower than its title."""
-        title = max(map(len, self.title)) * SIZE * CHARACTER
-        return max(self.cell * max(len(self.chain), 1), title)
+        title = [inches_of(line, SIZE) for line in self.title]
+        return max(self.cell * max(len(self.chain), 1), *title)
 
 
 def stretches(
@@ -85,9 +85,7 @@ def plot_plan(plan: Plan, array: Array) -> Figure:
     if plan.root is None and plan.pipeline is None:
         raise UsageError("--plot: a single accelerator: nothing is split")
     blocks = _stages(plan.pipeline, array) if plan.pipeline else _blocks(plan, array)
-    longest = max(len(shortened(name, LONGEST_NAME)) for name in plan.nodes)
-    left = LEFT_MARGIN + longest * SIZE * CHARACTER
-    left += 2 * SIZE * CHARACTER * bool(plan.updates)
+    left = LEFT_MARGIN + max(inches_of(name, SIZE) for name in _rows(plan))
     width = left + blocks[-1].x + blocks[-1].width + GAP
     height = TOP + BOTTOM + ROW * len(plan.nodes)
     if max(width, height) > MOST_INCHES:
@@ -96,6 +94,12 @@ def plot_plan(plan: Plan, array: Array) -> Figure:
             "do not fit into a picture; use --format json"
         )
     return _figure(plan, array, blocks, left, (width, height))
+
+
+def _rows(plan: Plan) -> list[str]:
+    """What each layer is called; one whose update is sharded has a star."""
+    shared, names = sharded(plan.updates), [shortened(name, LONGEST_NAME) for name in plan.nodes]
+    return [name + " *" * (number in shared) for number, name in enumerate(names)]
 
 
 def _blocks(plan: Plan, array: Array) -> list[Block]:
@@ -146,8 +150,8 @@ def _figure(
     subtitle += "type, and the first half's share where it is not one half"
     if plan.updates:
         subtitle += "; * update sharded"
-    longest = max(len(title) * 9, len(subtitle) * SIZE) * CHARACTER
-    legend = sum(HANDLE + len(label) * SIZE * CHARACTER for label in _labels(plan).values())
+    longest = max(inches_of(title, 9), inches_of(subtitle, SIZE))
+    legend = sum(HANDLE + inches_of(label, SIZE) for label in _labels(plan).values())
     width, height = max(size[0], left + longest, left + legend), size[1]
     figure = new_figure(width, height)
     tall = ROW * len(plan.nodes)
@@ -157,11 +161,7 @@ def _figure(
     axes.set_ylim(len(plan.nodes) - 0.5, -0.5)
     axes.spines[:].set_visible(False)
     axes.set_xticks([])
-    shared = sharded(plan.updates)
-    names = [
-        shortened(name, LONGEST_NAME) + " *" * (v in shared) for v, name in enumerate(plan.nodes)
-    ]
-    axes.set_yticks(range(len(names)), names, fontsize=SIZE, parse_math=False)
+    axes.set_yticks(range(len(plan.nodes)), _rows(plan), fontsize=SIZE, parse_math=False)
     axes.tick_params(length=0)
     for block in blocks:
         _draw(axes, block)

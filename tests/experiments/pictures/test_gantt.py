@@ -13,7 +13,7 @@ from matplotlib.image import imread
 from experiments.cli import main
 from experiments.output import UsageError
 from experiments.pictures import gantt
-from experiments.pictures.figures import CHARACTER, save
+from experiments.pictures.figures import inches_of, save
 from experiments.pictures.gantt import Bar, bars, names, plot_gantt, style, time_unit
 from experiments.pictures.lanes import Chart, Lane, Slice
 from experiments.pictures.palette import PHASES
@@ -39,7 +39,7 @@ def chart(end: int, *slices: tuple[int, int, Operation]) -> Chart:
 @st.composite
 def lanes(draw: st.DrawFn) -> list[Slice]:
     now, slices = 0, []
-    for layer in draw(st.lists(st.sampled_from(("a", "bb", "c" * 40)), max_size=40)):
+    for layer in draw(st.lists(st.sampled_from(("a", "bb", "c" * 40, "W" * 20)), max_size=40)):
         start = now + draw(st.sampled_from((0, 1, 50, 5000)))
         now = start + draw(st.sampled_from((0, 1, 3, 70, 9000)))
         slices.append(Slice(start, now, operation(layer)))
@@ -60,7 +60,7 @@ def test_bars_are_the_slices_and_names_fit(slices: list[Slice]) -> None:
     width = (slices[-1].end_ps if slices else 1) * scale
     ends = [0.0]
     for name in names(row, width, 6):
-        length = len(name.bar.layer) * 6 * CHARACTER
+        length = inches_of(name.bar.layer, 6)
         start = name.x - length / 2 if name.inside else name.x
         assert ends[-1] <= start
         ends.append(start + length)

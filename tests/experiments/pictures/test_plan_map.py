@@ -14,10 +14,15 @@ from matplotlib.text import Text
 from experiments.cli import main
 from experiments.output import UsageError
 from experiments.pictures import plan_map
-from experiments.pictures.figures import save
+from experiments.pictures.figures import DPI, drawing, save
+from experiments.pictures.gantt import plot_gantt
+from experiments.pictures.lanes import Chart, Lane
+from experiments.pictures.pipeline_plot import plot_pipeline
 from experiments.pictures.plan_map import describe, lightness, plot_plan, stretches, words
 from experiments.report.comparison import plan_maps
 from experiments.report.page import section
+from experiments.studies.case import Case, step_of
+from experiments.studies.options import with_options
 from hardware import Array, by_core, load_array
 from planners import Axes, Partition, PartitionType, Plan, load_planner, planned_by_axes
 from simulator import DEPLOYED, PUBLISHED
@@ -187,3 +192,22 @@ def test_the_legend_lies_inside(axes: str) -> None:
     assert 0 <= box.x0 < box.x1 <= whole.x1
     used = {"dp=16": "I", "dp=8,tp=2,sp": "V"}[axes]
     assert used in [text.get_text().partition(":")[0] for text in legend.get_texts()]
+
+
+def test_names_of_wide_letters_lie_inside(tmp_path: Path) -> None:
+    """Of every picture that makes room for names by hand."""
+    file = tmp_path / "wide.txt"
+    wide = ("W" * 60, "\u5c42" * 60)
+    file.write_text("num_layers 2\n" + "".join(f"{n} FC\nin_ch 64\nout_ch 64\n" for n in wide))
+    network, array = load_network(str(file)), by_core(load_array("tpu-v3-8"))
+    plan = planned_by_axes(network, array, 8, Axes.parse("dp=4,tp=2"))
+    staged = with_options(DEPLOYED, {"stages": "2"})
+    pipeline = step_of(Case(network, "data_parallel", load_array("tpu-v3-8"), 8, execution=staged))
+    lanes = Chart("a chart", 1, tuple(Lane(name, ()) for name in wide))
+    for figure in (plot_plan(plan, array), plot_pipeline("", *pipeline), plot_gantt([lanes])):
+        figure.set_dpi(DPI)
+        with drawing():
+            figure.draw_without_rendering()
+        labels = figure.axes[0].get_yticklabels()
+        assert len(labels) == 2
+        assert all(label.get_window_extent().x0 > 0 for label in labels)
