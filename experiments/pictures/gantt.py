@@ -17,7 +17,8 @@ from experiments.pictures.figures import (
 )
 from experiments.pictures.lanes import Chart, Slice
 from experiments.pictures.palette import IDLE, OTHER, PHASES
-from experiments.terms import collective, operation_name
+from experiments.terms import collective, duration, operation_name
+from simulator import PICOSECONDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,6 +133,18 @@ def time_unit(longest_ps: int) -> tuple[str, int]:
     return next((unit for unit in TIME_UNITS if longest_ps >= unit[1]), TIME_UNITS[-1])
 
 
+def time_said(seconds: float) -> str:
+    """A duration in the axes' units, which no line break parts from its number."""
+    said = duration(seconds).replace("us", "\N{MICRO SIGN}s")
+    return said.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def part_thousands(axes: Axes) -> None:
+    """Large times on the lower axis as ``time_said`` has them."""
+    if axes.get_xlim()[1] >= 1000:
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
 def plot_gantt(charts: Sequence[Chart]) -> Figure:
     """Draw charts one above the other on one time axis; raises UsageError for too many lanes.
 
@@ -176,8 +189,7 @@ def plot_gantt(charts: Sequence[Chart]) -> Figure:
 
 def said(chart: Chart, width: float) -> str:
     """A chart's title in lines that it has room for."""
-    name, unit = time_unit(chart.iteration_ps)
-    title = f"{chart.title}: {chart.iteration_ps / unit:.4g} {name}"
+    title = f"{chart.title}: {time_said(chart.iteration_ps / PICOSECONDS)}"
     return fill(title, int(width / (9 * CHARACTER)))
 
 
@@ -191,11 +203,13 @@ def _draw(axes: Axes, chart: Chart, end_ps: int, width: float, size: float) -> b
     beside = axes.get_yaxis_transform()
     for y, lane in enumerate(chart.lanes):
         share = 100 * lane.busy_ps / max(1, chart.iteration_ps)
-        axes.text(1.005, y, f"{share:.3g} %", transform=beside, va="center", fontsize=size)
+        busy = "<0.01 %" if 0 < share < 0.01 else f"{share:.3g} %"
+        axes.text(1.005, y, busy, transform=beside, va="center", fontsize=size)
     axes.text(1.005, 1.0, "busy", transform=axes.transAxes, va="bottom", fontsize=size)
     shown = [shortened(lane.label, LONGEST_LABEL) for lane in chart.lanes]
     axes.set_yticks(range(len(shown)), shown, fontsize=size, parse_math=False)
     axes.set_xlim(0, end_ps / unit)
+    part_thousands(axes)
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.tick_params(labelsize=size, length=2)
     axes.grid(axis="x", lw=0.3)

@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.pictures.figures import CHARACTER, corner_legend, inches_of, new_figure, shortened
-from experiments.pictures.gantt import LINE, NAME_SIZE, PIXEL, time_unit
+from experiments.pictures.gantt import LINE, NAME_SIZE, PIXEL, part_thousands, time_said, time_unit
 from experiments.pictures.palette import IDLE, PHASES
 from planners import Plan
 from simulator import Timeline
@@ -83,9 +83,7 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     labels = [shortened(row.label, LONGEST_LABEL) for row in rows]
     left = 0.35 + max(inches_of(label, LABEL_SIZE) for label in labels)
     width = WIDTH - left - RIGHT
-    took_in, took_unit = time_unit(timeline.iteration_ps)
-    took = f"{timeline.iteration_ps / took_unit:.4g} {took_in}"
-    said = f"{title}: {took}, bubble {bubble(stage_uses(timeline)):.1%}"
+    said = f"{title}: {time_said(timeline.iteration_s)}, bubble {bubble(stage_uses(timeline)):.1%}"
     said = fill(said, int(width / (9 * CHARACTER)))
     height = TOP + LINE * said.count("\n") + BOTTOM + len(rows) * ROW
     figure = new_figure(WIDTH, height)
@@ -101,6 +99,7 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
         for y, row in enumerate(rows):
             marked |= _draw(axes, y, row.passes, span, unit, width / shown_ps)
         axes.set_xlim(span[0] / unit, span[1] / unit)
+        part_thousands(axes)
         axes.tick_params(labelsize=LABEL_SIZE, length=2)
     panels[0].set_yticks(range(len(rows)), labels, fontsize=LABEL_SIZE, parse_math=False)
     panels[0].set_ylim(len(rows) - 0.5, -0.5)

@@ -263,6 +263,6 @@ def _times(frame: Frame, end_ps: int) -> Iterator[Shape]:
     unit, each = time_unit(end_ps)
     pixels = (frame.width - frame.left - frame.right) / max(end_ps / each, 1e-12)
     for at in ticks(end_ps / each or 1.0):
-        yield shape("text", f"{at:g}", x=round(frame.left + at * pixels, 2), y=frame.foot + 15)
+        yield shape("text", f"{at:,.10g}", x=round(frame.left + at * pixels, 2), y=frame.foot + 15)
     middle = (frame.left + frame.width - frame.right) / 2
     yield shape("text", f"time [{unit}]", x=middle, y=frame.height - 8)

@@ -1,6 +1,7 @@
 """Figures: every plot function gives one, and the same one is the same file, byte for byte."""
 
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,12 +35,13 @@ from experiments.pictures.figures import (
 )
 from experiments.pictures.gantt import plot_gantt
 from experiments.pictures.lanes import chart, sites
+from experiments.pictures.pipeline_plot import plot_pipeline
 from experiments.pictures.plan_map import plot_plan
 from experiments.pictures.plots import plot_levels, plot_speedups, plot_sweep
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.comparison import compare
 from experiments.studies.comparison import sweep_levels as sizes
-from experiments.studies.options import parse_vary
+from experiments.studies.options import parse_vary, with_options
 from experiments.studies.sweep import Grid, sweep
 from hardware import load_array
 from simulator import DEPLOYED
@@ -71,9 +73,9 @@ def validation() -> Figure:
     return pods.plot({"rows": rows, "constants": {"memory_efficiency": 0.7}})
 
 
-def gantt() -> Figure:
-    timeline = step_of(CASE)[1]
-    return plot_gantt([chart(str(CASE), timeline, sites(timeline), folded=True)])
+def gantt(case: Case = CASE) -> Figure:
+    timeline = step_of(case)[1]
+    return plot_gantt([chart(str(case), timeline, sites(timeline), folded=True)])
 
 
 def reproduced(shape: str) -> Figure:
@@ -237,7 +239,30 @@ def test_the_picture_of_an_explanation_begins_at_nothing() -> None:
     assert strip.get_title().startswith(
         f"lenet, accpar on {CASE.array.name}, batch 64, published: "
     )
-    assert strip.get_title().endswith(" us")
+    assert strip.get_title().endswith("\N{NO-BREAK SPACE}\N{MICRO SIGN}s")
+    assert all(axes.get_xlabel().endswith("[\N{MICRO SIGN}s]") for axes in figure.axes)
+
+
+def test_slow_steps_are_told_alike_and_without_exponents() -> None:
+    """Lanes, stages and explanations have one way to write the same million seconds."""
+    slow = replace(CASE, array=load_array("tpu-v3-8", ["devices.0.chip.peak=100 FLOP/s"]))
+    slow = replace(slow, planner="data_parallel", execution=DEPLOYED)
+    staged = replace(slow, execution=with_options(DEPLOYED, {"stages": "2"}))
+    _, timeline = step_of(slow)
+    for figure, seconds in (
+        (plot_explanation(explain(slow, "tpu-v3-8")), timeline.iteration_s),
+        (gantt(slow), timeline.iteration_s),
+        (plot_pipeline("", *(found := step_of(staged))), found[1].iteration_s),
+    ):
+        assert seconds > 1e6
+        figure.draw_without_rendering()
+        titles = [figure.axes[0].get_title(loc=loc) for loc in ("left", "center")]
+        assert f"{seconds:,.0f}\N{NO-BREAK SPACE}s" in "".join(titles)
+        for axes in figure.axes:
+            assert axes.get_xlabel().endswith("[s]")
+            ticks = [label.get_text() for label in axes.get_xticklabels()]
+            assert re.fullmatch(r"[1-9]\d{0,2}(,000)+", ticks[1])
+            assert axes.xaxis.get_offset_text().get_text() == ""
 
 
 def test_titles_name_what_is_not_the_default() -> None:

@@ -137,6 +137,13 @@ def test_charts_share_an_axis(tmp_path: Path) -> None:
     assert counts[2] - counts[0] == pytest.approx(single / 2, rel=0.02)
 
 
+def test_a_share_is_readable_however_small() -> None:
+    ends = {1: "<0.01 %", 10**10 // 64: "0.0156 %", 10**12 // 3: "33.3 %", 10**12: "100 %"}
+    for end, share in ends.items():
+        (axes,) = plot_gantt([chart(10**12, (0, end, operation("x")))]).axes
+        assert [text.get_text() for text in axes.texts][-3:-1] == [share, "0 %"]
+
+
 def test_too_many_lanes() -> None:
     crowd = Chart("crowd", 1, (Lane("l", ()),) * (gantt.MOST_LANES + 1))
     with pytest.raises(UsageError, match="choose boards with --devices"):

@@ -90,6 +90,11 @@ def test_areas_lie_one_upon_the_other() -> None:
     assert float(line["y1"]) == pytest.approx(220 - 208 / 1.05, abs=0.01)
 
 
+def test_long_times_are_written_out() -> None:
+    drawn = shown(EMPTY, stacked("title", ("one",), (1.0,), [], 25 * 10**17, 9.0))
+    assert ">2,000,000<" in drawn
+
+
 def test_a_model_without_memory_has_no_such_section(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
