@@ -13,8 +13,7 @@ position and ``height`` counts positions, so a linear layer on a sequence is a
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
 from operator import attrgetter
@@ -100,21 +99,32 @@ class Network:
 def blocks(network: Network) -> tuple[tuple[str, ...], ...]:
     """The names of the layers of each block that a network repeats, in its order.
 
-    Blocks are called alike but for a number; of several such names the one with most layers.
+    Blocks are called alike but for a number, and have several products, as those of an encoder and
+    of a decoder; where none have, the name with most layers counts.
     Where all have a second number, as layer3.4.conv1 of a ResNet, and one tensor alone enters each,
     blocks are those within. What a stage receives is no layer of one.
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    found: dict[str, dict[str, list[Layer]]] = {}
     for layer in network.layers:
         if layer.operator != RECEIVED and (number := NUMBER.search(layer.name)):
             stem = layer.name[: number.start()]
-            found.setdefault(stem, {}).setdefault(number[0], []).append(layer.name)
+            found.setdefault(stem, {}).setdefault(number[0], []).append(layer)
     if not found:
         return ()
-    layers = Counter({stem: sum(map(len, some.values())) for stem, some in found.items()})
-    (stem, _), *_ = layers.most_common(1)
-    coarse = tuple(map(tuple, found[stem].values()))
-    return _within(network, coarse) or coarse
+    most = max(found, key=lambda stem: sum(map(len, found[stem].values())))
+    stems = [stem for stem, groups in found.items() if stem == most or _repeats(groups.values())]
+    blocks: list[tuple[str, ...]] = []
+    for stem in stems:
+        coarse = [tuple(layer.name for layer in group) for group in found[stem].values()]
+        blocks += _within(network, coarse) or coarse
+    place = {layer.name: i for i, layer in enumerate(network.layers)}
+    return tuple(sorted(blocks, key=lambda names: place[names[0]]))
+
+
+def _repeats(groups: Iterable[Sequence[Layer]]) -> bool:
+    """Whether groups are blocks: several, each of several products."""
+    products = [sum(layer.weighted for layer in group) for group in groups]
+    return len(products) > 1 and min(products) > 1
 
 
 def numbering(network: Network) -> tuple[tuple[int, ...], ...]:

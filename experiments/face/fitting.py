@@ -165,6 +165,8 @@ class FitResult(Result):
         of_them = f", of which {large:,} {_do(large)} not fit" if large else ""
         others = "; the others are slower, or do not fit" if every > estimated > 0 else ""
         others = others or "; of none do weights, gradients and optimizer fit" * (not estimated)
+        if unknown := self.counted["unknown"]:
+            others = f"; {unknown:,} have no formula: they come last, unranked"
         staged = sum(bool(row["stage_hw"]) for row in self.fits)
         if every or not staged:
             yield (
@@ -409,7 +411,7 @@ def fit(
     counted = {
         name: sum(getattr(one, name) for one in every)
         for name in ("every", "estimated", "too_large")
-    }
+    } | {"unknown": sum(len(one.unknown) for one in every)}
     if not counted["every"] and not rows:
         raise UsageError(_nothing_legal(asked[0]))
     result = FitResult(tuple(asked), objective, limits, counted, tuple(rows))

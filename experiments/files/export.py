@@ -18,7 +18,7 @@ from experiments.studies.unread import precision_of
 from hardware import Array
 from hardware.schema import OPTIMIZERS
 from planners import AXES, Axes, Plan
-from planners.axes.stage_cuts import begun_inside_blocks, blocks_of
+from planners.axes.stage_cuts import begun_inside_blocks, blocks_of, repeats_blocks
 from planners.partition import I
 from planners.plan.updates import ZERO_STAGE, sharded
 from simulator.lowering.schedules.file import schedule_text
@@ -55,6 +55,12 @@ def exported(case: Case, plan: Plan, target: str) -> str:
         return to_json(placements(case.network, plan, job.axes, order, zero))
     if case.execution.inference:
         raise UsageError(f"--export {target}: of training jobs; leave out --mode inference")
+    alike = repeats_blocks(partition_graph(case.network))
+    if target == "megatron" and plan.pipeline and not (alike or case.network.sizes):
+        raise UsageError(
+            "--export megatron: its stages are of blocks that are alike, and "
+            f"{case.network.name!r} is not mostly such: take pp=1"
+        )
     written = WRITERS[target](job_of(case, plan), _devices(case))
     remarks = [*written.remarks, *(_software(case) if target == "megatron" else ())]
     staging = case.execution.staging
@@ -154,7 +160,8 @@ def job_of(case: Case, plan: Plan) -> Job:
     base = case.network.name.partition(",")[0].partition(":")[0]
     of = case.network.sizes
     if not isinstance(of, Transformer):
-        return Job("", {}, axes, options, tuple(notes), *_joined(case.array))
+        tokens = case.network.tokens or 0
+        return Job("", {}, axes, options, tuple(notes), *_joined(case.array), tokens)
     known = base in SIZES and of == replace(SIZES[base], seq=of.seq, source=of.source)
     name = f"{base}:seq={of.seq}" if known else ""
     return Job(name, sizes_of(of), axes, options, tuple(notes), *_joined(case.array))

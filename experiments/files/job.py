@@ -34,6 +34,8 @@ class Job:
     notes: tuple[str, ...] = ()
     node: int = USUAL_NODE
     slice: int = 0
+    tokens: int = 0
+    """Of a sample, where sizes do not say it and it is known."""
 
     @property
     def values(self) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def _model(job: Job, remarks: list[str]) -> dict[str, Any]:
             remarks.append(f"MaxText's base sizes do not say: {', '.join(lost)}")
     else:
         remarks.append(f"MaxText's keys do not say the sizes of {base or 'this network'}")
-    return values | {"max_target_length": int(seq or sizes.get("seq", 2048))}
+    return values | {"max_target_length": int(seq or sizes.get("seq", job.tokens or 2048))}
 
 
 def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:

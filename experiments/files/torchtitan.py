@@ -128,7 +128,7 @@ def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framewo
         "training": {
             "local_batch_size": int(options["batch"]) // axes.dp if axes.pp > 1 else micro,
             "global_batch_size": options["batch"],
-            "seq_len": int(seq or job.sizes.get("seq", 2048)),
+            "seq_len": int(seq or job.sizes.get("seq", job.tokens or 2048)),
             "mixed_precision_param": wide.get(precision, "bfloat16"),
         },
         "parallelism": _parallelism(job, micro, remarks),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
@@ -25,6 +26,8 @@ class Blocks:
     firsts: tuple[int, ...]
     end: int
     alike: bool = True
+    inside: frozenset[int] = frozenset()
+    """Nodes inside a block: behind its first."""
 
 
 def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[int, ...]:
@@ -42,18 +45,45 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
         return (0,)
     blocks = blocks_of(graph)
     begins = (*blocks.firsts, blocks.end)
-    most = 2 * (blocks.end - begins[0]) >= len(graph)
-    counts = _counts(len(blocks.firsts), stages) if blocks.alike and most else None
+    counts = _counts(len(blocks.firsts), stages) if repeats_blocks(graph) else None
     if counts and (begins[0] or counts[0]) and (blocks.end < len(graph) or counts[-1]):
         return (0, *(begins[passed] for passed in accumulate(counts[:-1])))
     flops = sizing(graph).of(1, whole(graph), fused=True).flops
     each = flops[0] + flops[1] + flops[2]
-    pieces = single_crossings(graph)
+    pieces = _pieces(graph)
+    pieces = pieces if len(pieces) >= stages else single_crossings(graph)
     inside = [any(weighted[v] for v in range(*ends)) for ends in pairwise((*pieces, len(graph)))]
     if sum(inside) < stages:
         return balanced([each.tolist()] * stages, weighted)
     sums = np.add.reduceat(each, pieces).tolist()
     return tuple(pieces[at] for at in balanced([sums] * stages, inside))
+
+
+def _mostly_blocks(graph: Graph) -> bool:
+    """Whether blocks are half of a graph, or more."""
+    blocks = blocks_of(graph)
+    return bool(blocks.firsts) and 2 * (blocks.end - blocks.firsts[0]) >= len(graph)
+
+
+def repeats_blocks(graph: Graph) -> bool:
+    """Whether it is mostly blocks that are alike, of which stages then have whole ones."""
+    return blocks_of(graph).alike and _mostly_blocks(graph)
+
+
+def _pieces(graph: Graph) -> list[int]:
+    """Where one tensor crosses, of graphs that are mostly blocks not inside these."""
+    inside = blocks_of(graph).inside if _mostly_blocks(graph) else ()
+    return [v for v in single_crossings(graph) if v not in inside]
+
+
+def most_stages(graph: Graph) -> int:
+    """How many stages of whole blocks there are; where blocks are unlike or few, of pieces."""
+    blocks = blocks_of(graph)
+    return (
+        len(blocks.firsts)
+        if repeats_blocks(graph)
+        else max(len(blocks.firsts), len(_pieces(graph)))
+    )
 
 
 def usual_first_nodes(network: Network, stages: int) -> tuple[int, ...]:
@@ -83,6 +113,10 @@ def _counts(blocks: int, stages: int) -> list[int] | None:
     return counts if min(counts[1:-1], default=1) > 0 and min(counts) >= 0 else None
 
 
+LEAST_OF_OTHERS = 8
+"""Blocks of another kind, as an encoder's beside a decoder's, are at least this part of a graph."""
+
+
 @once_for_each
 def blocks_of(graph: Graph) -> Blocks:
     """The repetitions that cover most nodes, of those with the shortest period; and their like.
@@ -90,14 +124,35 @@ def blocks_of(graph: Graph) -> Blocks:
     Stretches between cuts that one tensor crosses are told apart by their nodes: the
     halves of a transformer's block (attention, feed-forward) alternate, so its period is two.
     Blocks of several products are also found elsewhere with other sizes: TransGAN has twelve
-    of 1,024 features, then twelve of 16.
+    of 1,024 features, then twelve of 16. What else repeats itself before and behind them, as
+    the blocks of an encoder before those of a decoder, are blocks, too.
     """
     cuts = single_crossings(graph)
     ends = [*cuts[1:], len(graph)]
+    found, alike = _blocks(graph, cuts, ends)
+    if not found:
+        return Blocks((), 0)
+    sides = (
+        [k for k, first in enumerate(cuts) if first < found[0][0]],
+        [k for k, first in enumerate(cuts) if first >= found[-1][1]],
+    )
+    for side in sides:
+        others, _ = _blocks(graph, [cuts[k] for k in side], [ends[k] for k in side])
+        many = any(len(_products(graph, *one)) > 1 for one in others)
+        if many and LEAST_OF_OTHERS * (others[-1][1] - others[0][0]) >= len(graph):
+            found, alike = sorted((*found, *others)), False
+    inside = frozenset(v for first, end in found for v in range(first + 1, end))
+    return Blocks(tuple(first for first, _ in found), found[-1][1], alike, inside)
+
+
+def _blocks(
+    graph: Graph, cuts: Sequence[int], ends: Sequence[int]
+) -> tuple[list[tuple[int, int]], bool]:
+    """First node and end of the blocks of stretches, and whether all have the same sizes."""
     signs = [signature(graph, *stretch) for stretch in zip(cuts, ends, strict=True)]
     main = _repetition(cuts, ends, signs)
     if not main:
-        return Blocks((), 0)
+        return [], True
     found = [*_with_neighbours(main, signs)]
 
     def block(
@@ -114,7 +169,7 @@ def blocks_of(graph: Graph) -> Blocks:
     blocks = blocks or found
     size = block(_sizes, main[0])
     alike = all(block(_sizes, k) == size for k in blocks if k not in found)
-    return Blocks(tuple(cuts[k] for k in blocks), ends[blocks[-1] + main.step - 1], alike)
+    return [(cuts[k], ends[k + main.step - 1]) for k in blocks], alike
 
 
 def _repetition(cuts: Sequence[int], ends: Sequence[int], signs: Sequence[Hashable]) -> range:
@@ -161,18 +216,64 @@ def _with_neighbours(blocks: range, signs: Sequence[Hashable]) -> range:
 
 
 def single_crossings(graph: Graph) -> list[int]:
-    """Nodes in front of which a cut is crossed by the tensors of one node alone; 0 is the first."""
+    """Nodes in front of which a cut is crossed by the tensors of one node alone; 0 is the first.
+
+    What all blocks of a decoder read, its encoder's output, does not count.
+    """
+    last, aside = _last_readers(graph), _read_by_blocks(graph)
+    alone = [
+        v for v, many in enumerate(_crossings(range(1, len(graph)), last, aside), 1) if many <= 1
+    ]
+    return [0, *alone]
+
+
+def _last_readers(graph: Graph) -> list[int]:
     last = [*range(len(graph))]
     for v, node in enumerate(graph):
         for u in node.producers:
             last[u] = v
-    crossing: set[int] = set()
-    found = [0]
-    for v in range(1, len(graph)):
-        crossing = {u for u in crossing | {v - 1} if last[u] >= v}
-        if len(crossing) == 1:
-            found.append(v)
-    return found
+    return last
+
+
+def _crossings(cuts: range, last: Sequence[int], aside: Set[int] = frozenset()) -> Iterator[int]:
+    """Of how many nodes, without those ``aside``, tensors cross the cut before each node."""
+    crossing = {u for u in range(cuts.start - 1) if last[u] >= cuts.start} - aside
+    for v in cuts:
+        crossing = {u for u in crossing | ({v - 1} - aside) if last[u] >= v}
+        yield len(crossing)
+
+
+@once_for_each
+def _read_by_blocks(graph: Graph) -> frozenset[int]:
+    """Nodes whose tensor stretches that are alike read, each behind the other.
+
+    Without it one tensor crosses the cuts between these. The branches of a block are beside each
+    other: several tensors cross the cuts between those.
+    """
+    last, readers = _last_readers(graph), dict[int, list[int]]()
+    for v, node in enumerate(graph):
+        for u in {*node.producers}:
+            readers.setdefault(u, []).append(v)
+    usual = [*_crossings(range(1, len(graph)), last)]
+    found = set[int]()
+    for u, some in readers.items():
+        inside = range(some[0] + 1, some[-1] + 1)
+        if len(some) < 3 or 1 in usual[some[0] : some[-1]]:
+            continue
+        alone = _crossings(inside, last, {u})
+        cuts = [some[0], *(v for v, many in zip(inside, alone, strict=True) if many <= 1)]
+        stretches = zip(cuts, [*cuts[1:], some[-1] + 1], strict=True)
+        signs = Counter(
+            signature(graph, *one) for one in stretches if any(one[0] <= v < one[1] for v in some)
+        )
+        if signs and signs.most_common(1)[0][1] > 1:
+            found.add(u)
+    return frozenset(found)
+
+
+def _products(graph: Graph, first: int, end: int) -> list[int]:
+    """The nodes of a stretch with weights of their own, or another's."""
+    return [v for v in range(first, end) if not graph[v].join and not graph[v].computed]
 
 
 def signature(graph: Graph, first: int, end: int) -> Hashable:

@@ -16,7 +16,7 @@ from hardware import Array
 from planners import AXES, Axes, Update
 from planners.axes.degrees import powers_to
 from planners.axes.node_types import experts
-from planners.axes.stage_cuts import blocks_of, usual_first_nodes
+from planners.axes.stage_cuts import blocks_of, most_stages, usual_first_nodes
 from planners.axes.stage_devices import first_nodes_of
 from simulator import Execution
 from simulator.cost.memory import capacity_bytes
@@ -150,7 +150,7 @@ class Choices:
             dp, rest = divmod(devices, split.tp * split.cp * pp)
             legal = not rest and dp and not self.batch % dp and not dp % split.ep
             legal = legal and dp == self.held.get("dp", dp)
-            if not legal or (vp > 1 and pp == 1) or pp * vp > max(self._blocks, 1):
+            if not legal or (vp > 1 and pp == 1) or pp * vp > self._stages:
                 continue
             axes = replace(split, dp=dp, pp=pp, vp=vp)
             again = self.recomputes(-(-self._blocks // (pp * vp)))
@@ -177,15 +177,20 @@ class Choices:
         return len(blocks_of(partition_graph(self.network)).firsts)
 
     @cached_property
+    def _stages(self) -> int:
+        """At most so many."""
+        return max(most_stages(partition_graph(self.network)), 1)
+
+    @cached_property
     def _ways(self) -> Mapping[str, list[int]]:
-        """Powers of two that divide what an axis splits, or are no more than there are blocks."""
+        """Powers of two that divide what an axis splits, or are at most as many as stages."""
         graph = partition_graph(self.network)
         whole = {
             "tp": gcd(*(node.groups for node in graph if node.computed)),
             "ep": gcd(*(node.groups for node in graph if experts(node))),
             "cp": gcd(*(node.out_area for node in graph if node.computed)),
-            "pp": self._blocks,
-            "vp": self._blocks,
+            "pp": self._stages,
+            "vp": self._stages,
         }
         found = {}
         for name, many in whole.items():

@@ -1,6 +1,7 @@
 """Plans as files of frameworks, which read back to the same plan."""
 
 import json
+import tomllib
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -425,3 +426,16 @@ def test_experts_are_exported_with_their_capacity_and_dispatcher(
     job = read_back(tmp_path, "megatron", text)
     assert job.sizes["capacity"] == 1.5
     assert not any("padded" in note for note in job.notes)
+
+
+def test_unlike_blocks_have_no_layout() -> None:
+    step: dict[str, Any] = {"array": "mi300x-cluster", "set": {"nodes": 1}, "batch": 64}
+    with pytest.raises(UsageError, match="blocks that are alike, and 'gnmt' is not"):
+        accelarray.simulate("gnmt", parallel="dp=2,pp=4", **step).export("megatron")
+
+
+def test_a_network_without_sizes_has_its_tokens() -> None:
+    step: dict[str, Any] = {"array": "mi300x-cluster", "set": {"nodes": 1}, "batch": 64}
+    bert = accelarray.simulate("bert-base", parallel="dp=8", **step)
+    assert tomllib.loads(bert.export("torchtitan"))["training"]["seq_len"] == 512
+    assert "max_target_length: 512" in bert.export("maxtext")

@@ -1,11 +1,18 @@
 """Stages of whole blocks."""
 
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from planners import PlanError
-from planners.axes.stage_cuts import blocks_of, first_nodes
+from planners.axes.stage_cuts import blocks_of, first_nodes, most_stages, single_crossings
 from planners.axes.stage_devices import first_nodes_of
+from planners.sizing import sizing, whole
 from workloads import Builder, Network, Transformer, load_network, partition_graph, transformer
+from workloads.network import blocks
 from workloads.zoo import NETWORKS
 
 
@@ -129,3 +136,60 @@ def test_every_network_is_cut_into_any_stages(name: str) -> None:
     graph = partition_graph(load_network(name))
     for stages in range(2, 1 + min(sum(not node.join for node in graph), 8)):
         assert len(firsts(name, stages)) == stages
+
+
+T5 = {
+    "model_type": "t5", "d_model": 64, "d_ff": 256, "d_kv": 16, "num_heads": 4, "num_layers": 6,
+    "num_decoder_layers": 4, "vocab_size": 128, "feed_forward_proj": "relu", "n_positions": 32,
+    "tie_word_embeddings": True, "is_encoder_decoder": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def t5(tmp_path: Path) -> Network:
+    (tmp_path / "config.json").write_text(json.dumps(T5))
+    return load_network(str(tmp_path))
+
+
+def test_an_encoders_blocks_are_beside_a_decoders(t5: Network) -> None:
+    graph = partition_graph(t5)
+    found = blocks_of(graph)
+    names = [f"encoder{k}.query" for k in range(6)] + [f"decoder{k}.query" for k in range(4)]
+    assert [graph[v].name for v in found.firsts] == names
+    assert not found.alike
+    assert graph[found.end].name == "head"
+    assert most_stages(graph) == 12  # and the embedding and the head
+    assert [names[0][:-6] in one for one, *_ in blocks(t5)] == [True] + [False] * 9
+    assert len(blocks(t5)) == 10
+
+
+def test_stages_of_both_are_whole_blocks_and_nearly_even(t5: Network) -> None:
+    graph = partition_graph(t5)
+    weighted = {layer.name for layer in t5.layers if layer.weighted}
+    found = first_nodes(graph, 4, [node.name in weighted for node in graph])
+    assert not blocks_of(graph).inside & {*found}
+    work = np.add.reduce(sizing(graph).of(1, whole(graph), fused=True).flops)
+    stages = [work[first:end].sum() for first, end in pairwise((*found, len(graph)))]
+    assert max(stages) < 0.4 * sum(stages)  # a decoder's block is an eighth
+    asked = first_nodes_of(graph, (3, 3, 2, 2), 4)
+    assert [graph[v].name for v in asked[1:]] == [
+        "encoder3.query",
+        "decoder0.query",
+        "decoder2.query",
+    ]
+
+
+def test_branches_of_a_block_are_beside_each_other() -> None:
+    """Each of them reads one tensor, as a decoder's blocks do; no cut goes between them."""
+    net = Builder("branches", 8, 8, 8)
+    net.conv("stem", 8, 3, padding=1)
+    for block in range(3):
+        start = net.last
+        ends = []
+        for branch in range(4):
+            net.conv(f"b{block}.{branch}.one", 8, 3, padding=1, after=start)
+            ends.append(net.conv(f"b{block}.{branch}.two", 8, 3, padding=1))
+        net.add(f"b{block}.sum", *ends)
+    graph = partition_graph(net.build())
+    cuts = ["stem", *(f"b{block}.0.one" for block in range(3))]
+    assert [graph[v].name for v in single_crossings(graph)] == cuts
