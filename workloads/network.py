@@ -77,13 +77,17 @@ class Network:
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of a sample, where its main input is a sequence that an embedding looks up."""
+        """Tokens of a sample, where its main input is a sequence that an embedding looks up.
+
+        One number alone is a token of a language model, of which the sizes are known.
+        """
         read = (
             layer.type.gathers and layer.inputs == (INPUT,) and layer.input == self.input
             for layer in self.layers
         )
+        several = self.input.height > 1 or self.sizes is not None
         one_wide = self.input.channels == self.input.width == 1
-        return self.input.height if one_wide and self.input.height > 1 and any(read) else None
+        return self.input.height if one_wide and several and any(read) else None
 
     @property
     def macs(self) -> int:

@@ -47,6 +47,10 @@ SHORT = ("precision", "optimizer", "stack", "price")
 """Keywords that are short for a change of the array's spec."""
 
 
+OF_TRAINING = ("owt", "hypar", "accpar")
+"""Planners whose papers are about training."""
+
+
 def changed(changes: forms.Changes, options: forms.ArrayOptions) -> list[str]:
     """Changes of the array's spec, those by keyword (``precision``, ...) among them."""
     values: Mapping[str, Any] = options
@@ -100,6 +104,11 @@ def conditions(
     model = inputs.execution_of(execution, options, resolved)
     if made:
         _tell_unused(made, model)
+    if model.inference and (some := [one for one in OF_TRAINING if one in planners]):
+        tell(
+            f"{' and '.join(some)} plan{'s' * (len(some) == 1)} a training step, although "
+            "inference has its forward pass alone; planner search plans that"
+        )
     said = {
         name: str(value)
         for name, value in options.items()

@@ -40,6 +40,7 @@ from experiments.studies.fits.asked import (
 from experiments.studies.fits.choices import VARIED, Choice, Choices, held_of, varied_of
 from experiments.studies.fits.fit import EVERY, Fit, differences, passed, row_of, run_choice
 from experiments.studies.options import parse_vary
+from experiments.studies.pipelining import BETWEEN_BATCHES
 from experiments.studies.running.runner import Runner
 from experiments.studies.runs.cost import lacking
 from experiments.studies.step_numbers import least_of, readable
@@ -208,6 +209,8 @@ class FitResult(Result):
         one_moment = len(first.array.group.arithmetic.moment_bytes) == 1
         if one_moment and first.network.sizes is not None and not first.execution.inference:
             yield SGD
+        if first.execution.inference and any(row["pp"] > 1 for row in shown):
+            yield BETWEEN_BATCHES
         if off := differences(self.fits):
             more = " A larger --best simulates more of them." if off["median"] > FAR else ""
             yield (
@@ -467,6 +470,8 @@ def _sizes(vary: str | None, changes: Sequence[str]) -> Iterator[tuple[str, list
         yield "", [*changes]
         return
     axis = parse_vary(vary)
+    if axis.key == "array":
+        raise UsageError(f"--vary {vary}: fit is of one array; ask for each by --array")
     for value in axis.values:
         yield f"{axis.key}={value.label}", [*changes, f"{axis.key}={value.label}"]
 

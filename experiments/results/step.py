@@ -122,6 +122,10 @@ class StepResult(Result):
         case, plan = self.case, self.plan
         said = cut_blocks(case.network, plan) + no_effect(case.network, case.execution, plan)
         above = numbers.throughput(case, self.iteration_s).share_of_peak > 1
+        stored, device = case.array.group.arithmetic.weight_bytes, case.array.group.kinds[0][0]
+        narrow = device.product_bytes or stored
+        if case.execution.inference and narrow < stored:
+            said.append(numbers.STORED_WIDE.format(stored, narrow))
         return said + [numbers.ABOVE_PEAK] * above
 
     @property

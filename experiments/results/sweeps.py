@@ -23,6 +23,7 @@ from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.fits.estimated import run_estimated, told
 from experiments.studies.options import MODEL_OPTIONS, OF_COMMAS, Axis, check_axes, parse_axes
+from experiments.studies.pipelining import BETWEEN_BATCHES
 from experiments.studies.step_numbers import MEASURES, check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
 from experiments.terms import duration
@@ -299,6 +300,10 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
         whole = planner == AXES and not cases["execution"].str.contains("micro-batches of").any()
         once = " (a device takes its whole share at once)" * whole
         yield f"{planner} is slower than data parallelism{once} for {network}{points}"
+    every = (case for point in grid.points() for case in grid.cases(point))
+    stagings = [case.execution.staging for case in every if case.execution.inference]
+    if any(one and (one.parallel.pp if one.parallel else one.stages) > 1 for one in stagings):
+        yield BETWEEN_BATCHES
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"
     yield from all_unread(grid)

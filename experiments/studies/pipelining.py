@@ -183,6 +183,12 @@ def other_sends(execution: Execution, timeline: Timeline) -> list[str]:
     ]
 
 
+BETWEEN_BATCHES = (
+    "In inference, stages take one batch behind the other: a step is the time between two of them, "
+    "and a batch itself takes longer."
+)
+
+
 def in_words(found: dict[str, Any]) -> list[str]:
     """What a time without a flush is of."""
     if found["flushes"]:

@@ -127,6 +127,12 @@ def conventions(*, inference: bool) -> list[str]:
     return [OF_INFERENCE if inference else CONVENTION, ALL_COMPUTED]
 
 
+STORED_WIDE = (
+    "Weights are stored in {:g} bytes, as training has them, and cast for narrower products. "
+    'arithmetic.weights = "{:g} B" of each device stores them so.'
+)
+
+
 MEASURES = {"energy": "energy_j", "traffic": "traffic_bytes"}
 """What each metric beside time adds to results."""
 METRICS = ("time", *MEASURES)
