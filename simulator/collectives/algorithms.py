@@ -27,6 +27,7 @@ from simulator.collectives.messages import (
     phase_of,
 )
 from simulator.collectives.wired import (
+    cable_chains,
     cable_rings,
     cables,
     in_switch,
@@ -165,8 +166,11 @@ def scatter_gather(groups: Groups) -> Pattern:
     """Pieces go from the first member to all, dimension by dimension, and are gathered as by torus.
 
     One part of the tensor per dimension, as there: part k goes along dimension
-    k first, from those who have it to their whole line, then along k + 1.
+    k first, from those who have it to their whole line, then along k + 1. On a link to each
+    member pieces go to all at once, and from all to all.
     """
+    if groups.box is None:
+        return (phase_of(_to_all(groups), 1 / groups.size), *direct(groups))
     box, sides = _box(groups)
     return tuple(_scattered(box, sides, turn) for turn in range(len(sides))) + torus(groups)[::-1]
 
@@ -189,6 +193,13 @@ def _scattered(box: Groups, sides: tuple[int, ...], turn: int) -> CollectivePhas
         ways.append((box.carry(sources.ravel(), targets.ravel()), share))
     most = max(share for _, share in ways)
     return phase_of(add([(carried, share / most) for carried, share in ways]), most)
+
+
+def spread(groups: Groups) -> str | None:
+    """What a scatter needs that is not there: a grid, or a link from the first to each member."""
+    if groups.box is not None or _to_all(groups).load.flows.max(initial=0.0) <= 1:
+        return None
+    return "scatter-gather needs groups that are boxes of a ring, torus or mesh, or all linked"
 
 
 def _laps(collective: str, phases: Pattern) -> Pattern:
@@ -271,7 +282,8 @@ FLAT = {
         Algorithm("in-switch", ("all-reduce",), in_switch, needs=summing_switch),
         Algorithm("binomial", ("broadcast",), binomial),
         Algorithm("pipelined", ("broadcast",), pipelined),
-        Algorithm("scatter-gather", ("broadcast",), scatter_gather, boxes=True),
+        Algorithm("cable-chains", ("broadcast",), cable_chains, needs=cables),
+        Algorithm("scatter-gather", ("broadcast",), scatter_gather, needs=spread),
         Algorithm("unicast", ("broadcast",), unicast, needs=one_group, asked=True),
         Algorithm("multicast", ("broadcast",), multicast, needs=one_group, asked=True),
     )

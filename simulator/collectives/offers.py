@@ -105,7 +105,7 @@ def _ways(groups: Groups, collective: str, *, many: bool) -> tuple[Way, ...]:
     )
 
 
-RINGS = ("ring", "cable-rings", "pipelined")
+RINGS = ("ring", "cable-rings", "pipelined", "cable-chains")
 """NCCL does a broadcast along the chain of its rings, by the same protocols."""
 
 

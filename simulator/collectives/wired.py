@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, cast
 
@@ -146,7 +147,7 @@ def cables(groups: Groups) -> str | None:
     """What rings on cables need that is not there."""
     if _strung(groups) is not None:
         return None
-    return "cable-rings needs members on cables (topology.levels), as many rings for all"
+    return "this needs members on cables (topology.levels), as many rings for all"
 
 
 def summing_switch(groups: Groups) -> str | None:
@@ -181,6 +182,17 @@ def cable_rings(groups: Groups) -> Pattern:
         ways = found.rings * (2 if n > 2 else 1)
         return (phase_of(carried, (n - 1) / n / ways, n - 1),)
     return (phase_of(carried, 0.5, n - 1),)
+
+
+def cable_chains(groups: Groups) -> Pattern:
+    """A broadcast along all rings at once, each way a part of the tensor, chunk behind chunk.
+
+    Where there is a chain and no ring, both ways of its cables carry all.
+    """
+    n, found = groups.size, cast("Strung", _strung(groups))
+    ways = found.rings * (2 if n > 2 else 1) or 1
+    phase = phase_of(Carried(groups.loaded(found.flows), found.far), 1 / ways)
+    return (replace(phase, stages=n - 2),)
 
 
 def in_switch(groups: Groups) -> Pattern:

@@ -156,7 +156,12 @@ def scatter_gather(wires: Wires, collective: str, groups: Ints) -> list[Step]:
     only(collective == "broadcast")
     members = boxes(wires, groups)
     if members is None:
-        raise NotThisWayError
+        others = groups[:, 1:]
+        firsts = np.broadcast_to(groups[:, :1], others.shape)
+        if wires.loads(firsts, others).max(initial=0.0) > 1:
+            raise NotThisWayError
+        pieces = sent(wires, firsts, others, 1 / groups.shape[1])
+        return [pieces, *direct(wires, "all-gather", groups)]
     sides, rows, steps = members.shape[1:], members.reshape(len(members), -1), []
     for turn in range(len(sides)):
         parts, latency_s = list[tuple[Floats, float]](), 0.0
@@ -212,6 +217,7 @@ FLAT: dict[str, Callable[[Wires, str, Ints], list[Step]]] = {
     "torus": torus,
     "direct": direct,
     "cable-rings": wired,
+    "cable-chains": wired,
     "in-switch": wired,
     "binomial": binomial,
     "pipelined": pipelined,

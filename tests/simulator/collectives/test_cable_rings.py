@@ -119,6 +119,19 @@ def test_a_chain_goes_there_and_back_on_single_cables() -> None:
     assert link_bytes.sum() == pytest.approx(4e9)
 
 
+def test_a_broadcast_goes_along_all_rings_both_ways() -> None:
+    """Chunk behind chunk: S/(2 r B). On a DGX-1V that is six parts, on a chain all of it."""
+    k4 = tuple(combinations(range(4), 2))
+    for cables, size, parts in ((k4, 4, 2), (k4 * 2, 4, 6), (((0, 1), (1, 2), (1, 2)), 3, 1)):
+        wires = wires_of(cables, size)
+        found = offer(wires, "broadcast", np.arange(size), 1e9, "cable-chains")
+        assert found.alone_ps == pytest.approx(1e12 / parts)
+    machine = Wires(load_array("dgx-1-v100"))
+    chains = offer(machine, "broadcast", np.arange(8), 1e9, "cable-chains").alone_ps
+    chain = offer(machine, "broadcast", np.arange(8), 1e9, "pipelined").alone_ps
+    assert chain == pytest.approx(6 * chains, rel=0.1)
+
+
 def test_several_nodes_ring_at_once() -> None:
     wires = wires_of(tuple(combinations(range(4), 2)), 4, copies=2)
     rows = np.arange(8).reshape(2, 4)

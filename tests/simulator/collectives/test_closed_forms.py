@@ -142,6 +142,7 @@ def test_all_to_all_and_broadcast(n: int) -> None:
     holds(full, "all-to-all", full.nodes, "direct", S / n / B + 1e-6)
     for w in (switch, full):
         holds(w, "broadcast", w.nodes, "binomial", ceil(log2(n)) * (S / B + 1e-6))
+    holds(full, "broadcast", full.nodes, "scatter-gather", 2 / n * S / B + 2e-6)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (4, 16), (5, 7), (4, 4, 4), (8, 8, 8)])
