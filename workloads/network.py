@@ -206,9 +206,10 @@ def _shape_problem(layer: Layer) -> str | None:
     measures = [measure for pair in windows for measure in pair]
     lengths = [length for t in tensors for length in (t.channels, t.height, t.width)]
     own = [number for _, number in layer.sizes]
-    paddings = (*sides(layer.padding), layer.extra)
-    if not all(isinstance(n, Integral) for n in (*lengths, *measures, *paddings, layer.groups)):
-        return "shapes, kernel, stride and padding must be whole numbers"
+    paddings = (*sides(layer.padding), layer.extra, layer.vocabulary)
+    counts = (*lengths, *measures, *paddings, *own, layer.groups, layer.directions, layer.block)
+    if not all(isinstance(n, Integral) for n in counts):
+        return "shapes, kernel, stride and padding, and all other sizes must be whole numbers"
     if min(*lengths, *measures, *own, layer.groups) < 1:
         return "shapes, kernel and stride must be positive"
     if min(paddings) < 0:

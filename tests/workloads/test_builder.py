@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads import Builder, NetworkError, Tensor
+from workloads import Builder, Layer, Network, NetworkError, Tensor
 from workloads.layer_types.linear import window
 
 
@@ -107,7 +107,41 @@ def test_what_the_finished_network_refuses() -> None:
     ],
 )
 def test_sizes_are_whole_numbers_and_names_text(name: Any, sizes: dict[str, Any]) -> None:
-    net = Builder("b", 3, 8, 8)
-    net.conv(name, **sizes)
-    with pytest.raises(NetworkError, match=r"must be (whole numbers|text)"):
+    def made() -> None:
+        net = Builder("b", 3, 8, 8)
+        net.conv(name, **sizes)
         net.build()
+
+    with pytest.raises(NetworkError, match=r"and a whole number|must be text"):
+        made()
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "words"),
+    [
+        ("fc", {"features": 4, "kernel": 7}, "fc has no kernel; it has features, groups, output"),
+        ("fc", {"features": 4, "stride": 2}, "fc has no stride"),
+        ("conv", {"features": 4, "vocabulary": 9}, "conv has no vocabulary"),
+        ("conv", {"features": 4, "kernel": 1, "transposed": True}, "conv has no transposed"),
+        ("relu", {"features": 999}, "relu has no features; it has output"),
+        ("relu", {"bias": True}, "relu has no bias"),
+        ("softmax", {"others": ()}, "softmax has no others"),
+        ("max_pool", {"kernel": "3"}, "kernel '3': at least 1, and a whole number"),
+        ("max_pool", {"kernel": (3, 3, 3)}, r"kernel \(3, 3, 3\): at least 1"),
+        ("max_pool", {"kernel": 3, "padding": -1}, "padding -1: at least 0, and a whole number"),
+        ("max_pool", {"kernel": (3,)}, r"kernel \(3,\): at least 1"),
+        ("fc", {"features": (4, 4)}, r"features \(4, 4\): at least 1"),
+    ],
+)
+def test_a_layer_has_the_keys_of_its_type(kind: str, sizes: dict[str, Any], words: str) -> None:
+    net = Builder("net", 64, 8, 1)
+    with pytest.raises(NetworkError, match=f"net, x: {words}"):
+        net.layer(kind, "x", "input", **sizes)
+    assert net.last == "input"
+
+
+@pytest.mark.parametrize("sizes", [{"groups": 2.0}, {"block": "4"}, {"sizes": (("rank", 2.5),)}])
+def test_a_layer_made_by_itself_has_whole_numbers(sizes: dict[str, Any]) -> None:
+    layer = Layer("x", "fc", ("input",), Tensor(8), Tensor(8), **sizes)
+    with pytest.raises(NetworkError, match=r"'x': .* all other sizes must be whole numbers"):
+        Network("net", Tensor(8), (layer,))

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cache
+from numbers import Integral
 from typing import Any, NamedTuple, TypeVar
 
 from workloads.layer_types.element_cycles import cycles_of
@@ -30,6 +31,11 @@ DIMENSIONS = ("samples", "inputs", "outputs", "groups", "positions")
 Of an operator that joins paths ``inputs`` are the columns of its tensor; by ``outputs`` each
 part has the whole."""
 FLOAT_BYTES = 4.0
+WINDOW = ("kernel", "stride", "padding")
+"""Sizes that may be (height, width)."""
+ANY_LAYER = ("output", "operator", "extra", "causal", "apart", "block")
+WEIGHTED_LAYER = ("bias", "shared")
+"""What a layer of any type, or one with weights, may be given beside its type's ``keys``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +171,10 @@ class Kept:
 Tensors = tuple[Role | Operand | Kept, ...]
 
 
+def _is_count(answer: object, least: int = 0) -> bool:
+    return isinstance(answer, Integral) and int(answer) >= least
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One operator of a layer: what it reads and writes, and the part of its products it does.
@@ -266,15 +276,16 @@ class LayerType:
     ) -> Layer:
         """A layer that reads ``sources`` of these shapes; its output follows by ``output``.
 
-        ``given`` are fields of ``Layer``, ``features`` (channels of the output), or sizes of
-        the type's own. Raises NetworkError where they do not fit.
+        ``given`` are the type's ``keys``, and what any layer may have (``ANY_LAYER``). Raises
+        NetworkError for others, and where they do not fit.
         """
+        for key, value in given.items():
+            if problem := self._given_problem(key, value):
+                raise NetworkError(problem)
         features, output = given.pop("features", 0), given.pop("output", None)
         first, *others = shapes
         known = {key: given[key] for key in given if key in _fields()}
         own = tuple(sorted((key, given[key]) for key in given if key not in known))
-        if unknown := [key for key, _ in own if key not in self.keys]:
-            raise NetworkError(f"a {self.name} has no {unknown[0]}; it has {', '.join(self.keys)}")
         draft = Layer(name, self.name, sources, first, first, others=tuple(others), **known)
         draft = replace(draft, sizes=own)
         if problem := self.arity_problem(draft):
@@ -283,6 +294,18 @@ class LayerType:
         if problem := self.problem(made):
             raise NetworkError(problem)
         return made
+
+    def _given_problem(self, key: str, value: Any) -> str | None:
+        """What is wrong with what a layer is to have: sizes are ``keys``, the rest is for all."""
+        if key not in self.keys:
+            also = ANY_LAYER + WEIGHTED_LAYER * self.weighted
+            has = ", ".join((*self.keys, *also))
+            return None if key in also else f"{self.name} has no {key}; it has {has}"
+        least = int(key != "padding" and not isinstance(value, bool))
+        numbers = sides(value) if key in WINDOW else (value, value)
+        if len(numbers) == 2 and all(_is_count(n, least) for n in numbers):
+            return None
+        return f"{key} {value!r}: at least {least}, and a whole number"
 
     def output(self, layer: Layer, features: int) -> Tensor:
         """The output's shape; raises NetworkError where the inputs do not fit."""

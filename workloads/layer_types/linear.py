@@ -99,6 +99,7 @@ class FullyConnected(Weighted):
     """
 
     name = "fc"
+    keys = ("features", "groups")
     fully_connected = True
     circulant = True
 
