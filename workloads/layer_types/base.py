@@ -386,9 +386,18 @@ TYPES: dict[str, LayerType] = {}
 
 
 def register(cls: Type) -> Type:
-    """Enter a type into the registry, under its name."""
-    TYPES[cls.name] = cls()
+    """Enter a type into the registry, under its name, which no other has; a reload may."""
+    name, whose = getattr(cls, "name", None), _place(cls)
+    if not isinstance(name, str) or not name:
+        raise NetworkError(f'layer type {whose} has no name; write name = "..." in it')
+    if name in TYPES and whose != (taken := _place(type(TYPES[name]))):
+        raise NetworkError(f"layer type {whose}: {taken} is called {name!r}; choose another name")
+    TYPES[name] = cls()
     return cls
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def layer_type(name: str) -> LayerType:
