@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from itertools import accumulate
+from numbers import Integral
 from operator import mul
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, create_model
 
 from hardware.device import Arithmetic, Device
-from hardware.reader import Bytes, Duration, Share, number
+from hardware.reader import (
+    SI,
+    Bytes,
+    Duration,
+    Fault,
+    Share,
+    Table,
+    number,
+    raise_all,
+    table_of,
+    validated,
+)
 from hardware.topology import PUBLISHED, Topology
 
 
@@ -232,8 +245,8 @@ class Array:
     are the words of its name that say what makes it another array than its ``base``.
     A ``part`` of another array is what its group has from leaf number ``first`` on of
     ``whole``, whose links it uses. ``stack`` is the software that it runs, where that was said.
-    Raises SpecError when its devices compute in
-    different number formats.
+    Raises SpecError when its devices compute in different number formats, or a value is out of
+    the bounds that it has in a spec.
     """
 
     name: str
@@ -248,11 +261,25 @@ class Array:
     stack: Stack | None = None
 
     def __post_init__(self) -> None:
+        faults = (f"array {self.name!r}: {': '.join(fault)}" for fault in self._faults())
+        raise_all(faults, SpecError)
         if len({device.arithmetic for device, _ in self.group.kinds}) > 1:
             raise SpecError(
                 f"array {self.name!r}: devices.*.arithmetic: one array has one number format and "
                 "one way to count FLOPs; set it for every entry"
             )
+
+    def _faults(self) -> Iterator[Fault]:
+        """What is wrong with the values of its parts, as Python code may make them."""
+        if not self.group.kinds:
+            yield "group.kinds", "is empty; an array has a device at least"
+        for i, (device, count) in enumerate(self.group.kinds):
+            yield from value_faults(device, f"devices.{i}.")
+            if not (isinstance(count, Integral) and int(count) > 0):
+                yield f"devices.{i}.count", f"{count!r}: must be a whole number, 1 or more"
+        yield from value_faults(self.topology, "topology.")
+        if self.stack is not None:
+            yield from value_faults(self.stack, "stack.")
 
     def part(self, first: int, count: int) -> Array:
         """So many of its leaves (boards or cores) from number ``first`` on, as an array.
@@ -320,3 +347,34 @@ class Array:
         written = any(setting.key.startswith("topology.") for setting in self.settings)
         papers = self.topology.shared or (self.topology == PUBLISHED and not written)
         return self.execution or ("published" if papers else "deployed")
+
+
+class Values(Table):
+    """A table of what was made in Python: values in SI units, by the full names of fields."""
+
+    model_config = ConfigDict(populate_by_name=True, loc_by_alias=False)
+
+
+def value_faults(of: Any, path: str = "") -> Iterator[Fault]:
+    """What is wrong with the fields of a dataclass made in Python, and of those within it.
+
+    Each has the bounds that its annotation says; what is as usual is right. A ``watched`` one
+    does not note that it is read.
+    """
+    made = next(one for one in type(of).__mro__ if "__dataclass_fields__" in vars(one))
+    values = {one.name: (object.__getattribute__(of, one.name), one.default) for one in fields(of)}
+    given = {name: value for name, (value, usual) in values.items() if value != usual}
+    for where, what in validated(_values_of(made), given, SI)[1]:
+        yield path + where, what
+    for name, value in given.items():
+        if is_dataclass(value):
+            yield from value_faults(value, f"{path}{name}.")
+        elif isinstance(value, tuple):
+            for i, one in enumerate(value):
+                yield from value_faults(one, f"{path}{name}.{i}.") if is_dataclass(one) else ()
+
+
+@cache
+def _values_of(of: Hashable) -> type[Values]:
+    table = table_of(cast("type", of))
+    return create_model(table.__name__, __base__=(Values, table))

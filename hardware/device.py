@@ -11,7 +11,21 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hardware.reader import Bytes, Duration, Share, Watts, number, quantity, whole
+from hardware.reader import (
+    ByteRate,
+    Bytes,
+    Count,
+    Duration,
+    EnergyEach,
+    EnergyPerByte,
+    FlopRate,
+    Price,
+    Share,
+    Watts,
+    number,
+    quantity,
+    whole,
+)
 from hardware.units import Units
 
 MOST_MOMENTS = 8
@@ -27,9 +41,9 @@ MovedBytes = Annotated[float, quantity("B", 64, 'at most 64 B for each number, l
 class ChipLinks:
     """A chip's links to neighbouring chips: how many, and what each is worth in each direction."""
 
-    per_chip: int
-    bytes_per_s: float
-    latency_s: float = 0.0
+    per_chip: Count
+    bytes_per_s: ByteRate
+    latency_s: Duration = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +93,7 @@ class Roofline:
     variation: Annotated[float, number(0, 0.5)] = 0.0
     contention: Annotated[float, number(0, 0.9)] = 0.0
     align_bytes: Annotated[Bytes, Field(alias="align")] = 0.0
-    slowest: float = 1.0
+    slowest: Annotated[float, Field(gt=0)] = 1.0
 
     def waiting(self, chips: int) -> Roofline:
         """The same of one among so many ``chips`` of its kind, all of which wait for each other.
@@ -149,9 +163,9 @@ BFLOAT16 = Arithmetic()
 class Energy:
     """Joules of a multiply-add, of a byte read or written in HBM, and of a byte received."""
 
-    mac_j: float
-    hbm_j_per_byte: float
-    transfer_j_per_byte: float
+    mac_j: EnergyEach
+    hbm_j_per_byte: Annotated[float, Field(ge=0)]
+    transfer_j_per_byte: EnergyPerByte
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,25 +194,25 @@ class Device:
     """
 
     name: str
-    chips: int
-    cores_per_chip: int
-    chip_peak_flops_per_s: float
-    hbm_capacity_bytes: float
-    hbm_bytes_per_s: float
-    network_bytes_per_s: float
+    chips: Count
+    cores_per_chip: Count
+    chip_peak_flops_per_s: FlopRate
+    hbm_capacity_bytes: Bytes
+    hbm_bytes_per_s: ByteRate
+    network_bytes_per_s: ByteRate
     description: str = field(default="", compare=False)
-    network_latency_s: float = 0.0
+    network_latency_s: Duration = 0.0
     links: ChipLinks | None = None
     roofline: Roofline = Roofline()
     arithmetic: Arithmetic = BFLOAT16
     energy: Energy | None = None
     units: Units | None = None
-    chip_attention_flops_per_s: float | None = None
-    chip_vector_flops_per_s: float | None = None
-    chip_exponentials_per_s: float | None = None
-    product_bytes: float | None = None
+    chip_attention_flops_per_s: FlopRate | None = None
+    chip_vector_flops_per_s: FlopRate | None = None
+    chip_exponentials_per_s: FlopRate | None = None
+    product_bytes: Annotated[float, number(0, WIDEST_NUMBER, above=True)] | None = None
     power: Power | None = None
-    price: float | None = None
+    price: Price | None = None
     extends: tuple[str, ...] = field(default=(), compare=False)
 
     @property

@@ -61,11 +61,21 @@ def parse_quantity(text: object, unit: str, most: float | None = None, example: 
     if name not in _UNITS[unit]:
         raise ValueError(f"{match[2]!r} is not a unit of {unit}; {example}")
     value *= _UNITS[unit][name]
-    least, usual = _RANGES.get(unit, (SMALLEST, LARGEST))
-    most = usual if most is None else most
-    if not (math.isfinite(value) and least <= value <= most):
-        raise ValueError(f"outside {least:g}...{most:g} {unit}; {example}")
+    if outside := out_of_range(value, unit, most):
+        raise ValueError(f"{outside}; {example}")
     return value
+
+
+def out_of_range(
+    value: float, unit: str, most: float | None = None, room: float = 1.0
+) -> str | None:
+    """What is wrong with a value in an SI unit, if it is out of the unit's range.
+
+    That is so many times (``room``) as wide at both ends.
+    """
+    least, usual = _RANGES.get(unit, (SMALLEST, LARGEST))
+    least, most = least / room, usual * room if most is None else most
+    return None if least <= value <= most else f"outside {least:g}...{most:g} {unit}"
 
 
 def in_bytes(text: str) -> str:

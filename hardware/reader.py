@@ -23,8 +23,9 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
+from numbers import Integral
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -32,12 +33,13 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     WrapValidator,
     create_model,
 )
 from pydantic.fields import FieldInfo
 
-from hardware.quantity import parse_quantity, split_quantity
+from hardware.quantity import out_of_range, parse_quantity, split_quantity
 
 LARGEST_FILE = 1 << 20
 """Bytes of a file, where its reader does not say otherwise."""
@@ -50,6 +52,11 @@ _TOO_DEEP = f"nested too deep, at most {DEEPEST} levels are read"
 _TOO_LONG = f"a number has more than {MOST_BITS} bits"
 MOST_FAULTS = 20
 """Faults that one message tells."""
+
+SI = "in SI units"
+"""The context of values that are numbers already: quantities without their units."""
+ROOM = 1e9
+"""Times that such a value may leave the range of written ones, as a link that costs nothing."""
 
 Fault = tuple[str, str]
 """The path of a key, and what to say of it."""
@@ -108,7 +115,8 @@ def number(least: float, most: float, *, above: bool = False) -> WrapValidator:
 def _bounded(must: str, least: float, most: float, *, above: bool = False) -> WrapValidator:
     def read(written: object, inner: Callable[[object], float]) -> float:
         try:
-            value = inner(written)
+            exact = isinstance(written, Integral) and not isinstance(written, bool)
+            value = inner(int(cast("Integral", written)) if exact else written)  # numpy's, too
         except ValidationError:
             raise ValueError(must) from None
         if not least <= value <= most or (above and value == least):
@@ -126,7 +134,13 @@ def quantity(
     None at all ("0 B") is right where ``zero`` says so.
     """
 
-    def read(written: object) -> float:
+    def read(written: object, info: ValidationInfo) -> object:
+        if info.context == SI:
+            if isinstance(written, float | int) and (
+                what := out_of_range(written, unit, most, ROOM)
+            ):
+                raise ValueError(what)
+            return written
         if zero and isinstance(written, str) and split_quantity(written) == (unit, 0.0):
             return 0.0
         value = parse_quantity(written, unit)
@@ -158,6 +172,9 @@ EnergyEach = Annotated[float, quantity("J")]
 EnergyPerByte = Annotated[float, quantity("J/B")]
 Share = Annotated[float, number(0, 1, above=True)]
 Text = Annotated[str, Field(max_length=2000)]
+Count = Annotated[int, whole(1, 4096)]
+Price = Annotated[float, number(0, 1e6)]
+"""Dollars for an hour of a chip."""
 
 
 MOST_LISTED = 20
@@ -426,10 +443,12 @@ def raise_all(faults: Iterable[str], error: Error) -> None:
         raise error("\n".join(lines))
 
 
-def validated(model: type[T], data: object) -> tuple[T | None, list[Fault]]:
+def validated(
+    model: type[T], data: object, context: str | None = None
+) -> tuple[T | None, list[Fault]]:
     """Return data as a model, None where it is wrong, and every fault."""
     try:
-        return model.model_validate(data), []
+        return model.model_validate(data, context=context), []
     except ValidationError as error:
         found = error.errors(include_url=False)
     return None, [_fault(model, dict(one)) for one in found]

@@ -20,16 +20,17 @@ from hardware.quantity import parse_quantity
 from hardware.reader import (
     ByteRate,
     Bytes,
+    Count,
     Duration,
     EnergyEach,
     EnergyPerByte,
     Fault,
     FlopRate,
     Frequency,
+    Price,
     Share,
     Table,
     Text,
-    number,
     one_of,
     optional,
     quantity,
@@ -38,7 +39,17 @@ from hardware.reader import (
     whole,
 )
 from hardware.spec import Settings, unflatten
-from hardware.topology import TIERS, Protocol, Tier, Topology, protocol
+from hardware.topology import (
+    TIERS,
+    Factor,
+    Oversubscription,
+    Protocol,
+    Rails,
+    Reduces,
+    Tier,
+    Topology,
+    protocol,
+)
 from hardware.units import MatrixUnit, Units, VectorUnit
 
 Format = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
@@ -61,14 +72,11 @@ MOST_LEVELS = 8
 MOST_CABLES = 256
 MOST_UNITS = 16
 
-Count = Annotated[int, whole(1, 4096)]
 Shape = Annotated[tuple[Annotated[int, whole(1, 1 << 17)], ...], Field(max_length=3, strict=False)]
 
 CableText = Annotated[list[Cable], BeforeValidator(cables)]
 ProtocolText = Annotated[Protocol, BeforeValidator(protocol)]
 MOST_PROTOCOLS = 8
-Price = Annotated[float, number(0, 1e6)]
-"""Dollars for an hour of a chip."""
 
 
 class ChipTable(Table):
@@ -185,11 +193,11 @@ class LevelTable(LinkTable):
     bandwidth: ByteRate = 0.0
     kind: Literal["switch", "ring", "torus", "mesh", "fully_connected", "cables"]
     members: Annotated[int, whole(2, 1 << 17)] = 0
-    rails: Annotated[int, whole(0, 4096)] = 1
-    oversubscription: Annotated[float, number(1, 1000)] = 1.0
+    rails: Rails = 1
+    oversubscription: Oversubscription = 1.0
     shape: Shape = ()
     dimensions: Annotated[int, whole(1, 3)] = 2
-    reduces: Annotated[float, number(0, 1)] = 0.0
+    reduces: Reduces = 0.0
     cables: list[CableText] = Field(default=[], min_length=1, max_length=MOST_CABLES)
     copy_bytes_per_s: ByteRate = Field(default=0.0, alias="copy")
     protocols: list[ProtocolText] = Field(default=[], max_length=MOST_PROTOCOLS)
@@ -207,7 +215,7 @@ class TopologyTable(Table):
     kind: Annotated[str, one_of(DESIGNS)] = "tree"
     joins: Literal["boards", "chips"] = "boards"
     shape: Shape = ()
-    factor: Annotated[float, number(0.01, 100)] = 2.0
+    factor: Factor = 2.0
     two_way: bool = True
     bytes_per_s: ByteRate | None = Field(default=None, alias="bandwidth")
     latency_s: Duration | None = Field(default=None, alias="latency")

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from hardware.quantity import parse_quantity
+from hardware.reader import ByteRate, Duration, Share, number, whole
+
+Rails = Annotated[int, whole(0, 4096)]
+Oversubscription = Annotated[float, number(1, 1000)]
+Reduces = Annotated[float, number(0, 1)]
+Factor = Annotated[float, number(0.01, 100)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +63,17 @@ class Tier:
 
     kind: str
     members: int
-    bytes_per_s: float = 0.0
-    latency_s: float = 0.0
-    rails: int = 1
-    oversubscription: float = 1.0
+    bytes_per_s: ByteRate = 0.0
+    latency_s: Duration = 0.0
+    rails: Rails = 1
+    oversubscription: Oversubscription = 1.0
     shape: tuple[int, ...] = ()
     dimensions: int = 2
-    reduces: float = 0.0
+    reduces: Reduces = 0.0
     cables: tuple[tuple[int, int], ...] = ()
-    copy_bytes_per_s: float = 0.0
+    copy_bytes_per_s: ByteRate = 0.0
     protocols: tuple[Protocol, ...] = ()
-    share: float = 1.0
+    share: Share = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +95,10 @@ class Topology:
     kind: str = "tree"
     joins: str = "boards"
     shape: tuple[int, ...] = ()
-    factor: float = 2.0
+    factor: Factor = 2.0
     two_way: bool = True
-    bytes_per_s: float | None = None
-    latency_s: float | None = None
+    bytes_per_s: ByteRate | None = None
+    latency_s: Duration | None = None
     levels: tuple[Tier, ...] = ()
 
     @property

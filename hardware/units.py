@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from hardware.reader import whole
+from hardware.reader import Bytes, Frequency, whole
 
 WIDEST = 1 << 16
 Dataflow = Literal["weight_stationary", "output_stationary"]
@@ -60,10 +60,10 @@ class VectorUnit:
 class Units:
     """The units of one core at one clock, and the buffer (bytes) that they work from."""
 
-    clock_hz: float
+    clock_hz: Frequency
     matrix: tuple[MatrixUnit, ...]
     vector: tuple[VectorUnit, ...]
-    buffer_bytes: float
+    buffer_bytes: Bytes
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,14 +1,19 @@
 """Devices, groups and arrays as values: sums over what they are made of."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from math import nan
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware import Arithmetic, Array, Device, Group, SpecError, by_core, load_array
 from hardware.array import Unit, cores_in
+from hardware.device import Energy
 from tests.strategies import arrays
 from tests.wiring import device
 
@@ -109,6 +114,79 @@ def test_an_array_has_one_number_format() -> None:
     with pytest.raises(SpecError, match=r"array 'mixed': devices\.\*\.arithmetic: one array has"):
         Array("mixed", "", Group(((device(), 1), (wide, 1))))
     assert Array("one", "", Group(((wide, 3),))).group.arithmetic == Arithmetic(4.0)
+
+
+def changed(part: str, **values: Any) -> Array:
+    """An array with other values in its devices, or in one of their parts."""
+
+    def change(old: Device) -> Device:
+        inner: Any = getattr(old, part, old)
+        return replace(old, **{part: replace(inner, **values)}) if part else replace(old, **values)
+
+    return load_array("tpu-v3-8").with_devices(change)
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value", "must"),
+    [
+        ("", "hbm_bytes_per_s", -1e12, "outside 1e-09...1e+30 B/s"),
+        ("", "hbm_capacity_bytes", nan, "outside 1e-09...1e+30 B"),
+        ("", "chip_peak_flops_per_s", 0, "outside 1e-09...1e+30 FLOP/s"),
+        ("", "network_latency_s", -1e-6, "outside 0...1e+12 s"),
+        ("", "chip_exponentials_per_s", -1, "outside 1e-09...1e+30 FLOP/s"),
+        ("", "hbm_bytes_per_s", "8 GB/s", "must be a number"),
+        ("", "chips", 0, "must be a whole number from 1 to 4,096"),
+        ("", "cores_per_chip", 2.5, "must be a whole number from 1 to 4,096"),
+        ("", "price", -1, "must be a number from 0 to 1e+06"),
+        ("", "links", 3, "must be an instance of ChipLinks"),
+        ("links", "bytes_per_s", -1, "outside 1e-09...1e+30 B/s"),
+        ("links", "per_chip", 0, "must be a whole number from 1 to 4,096"),
+        ("roofline", "overhead_s", -1e-6, "outside 0...1e+12 s"),
+        ("roofline", "memory_efficiency", 2, "must be a number above 0 and at most 1"),
+        ("roofline", "slowest", nan, "must be a finite number"),
+        ("arithmetic", "element_bytes", 17, "outside 1e-09...16 B"),
+    ],
+)
+def test_values_made_in_python_have_the_bounds_of_a_spec(
+    part: str, field: str, value: Any, must: str
+) -> None:
+    path = ".".join(filter(None, ("devices.0", part, field)))
+    with pytest.raises(SpecError, match=re.escape(f"{path}: {value!r}: {must}")):
+        changed(part, **{field: value})
+
+
+def test_so_have_energies() -> None:
+    with pytest.raises(SpecError, match=r"devices.0.energy.hbm_j_per_byte: -1: must be greater"):
+        changed("", energy=Energy(1e-12, -1, 1e-12))
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, None])
+def test_an_array_has_devices(count: Any) -> None:
+    with pytest.raises(SpecError, match=r"'few': devices.0.count: .*: must be a whole number"):
+        Array("few", "", Group(((device(), count),)))
+    with pytest.raises(SpecError, match=r"'none': group.kinds: is empty"):
+        Array("none", "", Group(()))
+
+
+def test_links_of_a_topology_made_in_python_are_checked() -> None:
+    array = load_array("h100-cluster")
+    tier = replace(array.topology.levels[0], bytes_per_s=-1.0)
+    for change, path in (({"levels": (tier,)}, "levels.0.bytes_per_s"), ({"factor": 0}, "factor")):
+        with pytest.raises(SpecError, match=rf"topology.{path}: -?\d"):
+            replace(array, topology=replace(array.topology, **change))
+
+
+def test_what_is_made_of_a_specs_values_may_be_out_of_their_range() -> None:
+    """As where a device is made twice as fast, or a link reaches half of its bandwidth."""
+    keys = ("hbm.bandwidth=1e21 B/s", "network.bandwidth=1 B/s", "network.efficiency=0.5")
+    array = load_array("tpu-v3-8", [f"devices.0.{key}" for key in keys])
+    doubled = array.with_devices(lambda old: replace(old, hbm_bytes_per_s=2e21))
+    assert doubled.group.kinds[0][0].network_bytes_per_s == 0.5
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    array = changed("", chips=np.int64(2), hbm_bytes_per_s=np.float64(1e12))
+    assert array.group.kinds[0][0].cores == 4
 
 
 @pytest.mark.parametrize(
