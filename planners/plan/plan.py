@@ -6,15 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
+from types import NoneType
 from typing import Any
 
 from hardware import Array, Group
-from hardware.reader import checked, parse_json, read_text
+from hardware.reader import checked, parse_json, raise_all, read_text, shown, validated
 from planners.cost.objective import Objective
 from planners.errors import PlanError
 from planners.partition import III, Communication
 from planners.plan.split import Split, check_split, split_to_json, splits_below
-from planners.plan.tables import PipelineTable, PlanTable, StepTable
+from planners.plan.tables import PipelineTable, PlanTable, PlanValues, StepTable
 from planners.plan.updates import Updates, check_bucket, check_updates, updates_of
 from workloads import Network, partition_graph
 
@@ -159,8 +160,9 @@ class Plan:
         return cls(planner, network.name, batch, objective.name, names, None, table)
 
     def __post_init__(self) -> None:
-        self._check_pipeline()
         whose = f"plan for {self.network!r}"
+        self._check_values(whose)
+        self._check_pipeline()
         staged = self.pipeline is not None
         check_updates(self.updates, self.update_order, self.nodes, whose, stages=staged)
         check_bucket(self.bucket_bytes, whose, stages=staged)
@@ -168,6 +170,17 @@ class Plan:
             check_split(split, self.nodes, whose)
             if self.communication is Communication.PLOTTED and III in split.types:
                 raise PlanError(f"{whose}: HyPar's 'plotted' table has no type III; take 'printed'")
+
+    def _check_values(self, whose: str) -> None:
+        values = {name: getattr(self, name) for name in PlanValues.model_fields}
+        faults = validated(PlanValues, values)[1]
+        raise_all((f"{whose}: {': '.join(fault)}" for fault in faults), PlanError)
+        for name, kinds in _KINDS.items():
+            if not isinstance(value := getattr(self, name), kinds):
+                wanted = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
+                raise PlanError(f"{whose}: {name}: {shown(value)}: must be of type {wanted}")
+        if strange := [name for name in self.nodes if not isinstance(name, str)]:
+            raise PlanError(f"{whose}: nodes: {shown(strange[0])}: must be the name of a layer")
 
     def _check_pipeline(self) -> None:
         if self.pipeline is None:
@@ -272,7 +285,7 @@ class Plan:
             updates=updates_of(table.updates),
             bucket_bytes=table.bucket_bytes,
             update_order=table.update_order,
-            together=tuple(table.together),
+            together=table.together,
             array=table.array,
         )
 
@@ -284,6 +297,15 @@ class Plan:
             return Plan.from_json(data)
         except PlanError as error:
             raise PlanError(f"{path}: {error}") from None
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("nodes", "updates", "together"), (tuple,)),
+    "communication": (Communication,),
+    "root": (Split, NoneType),
+    "pipeline": (Pipeline, NoneType),
+}
+"""What a plan's fields are in Python, where a file has them otherwise."""
 
 
 def _pipeline(table: PipelineTable) -> Pipeline:

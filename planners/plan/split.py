@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from hardware.reader import shown
 from planners.errors import PlanError
 from planners.partition import Partition, PartitionType
 
@@ -82,18 +84,30 @@ def one_of(first: Split | None, second: Split | None) -> tuple[Split | None] | N
 
 def check_split(split: Split, nodes: Sequence[str], whose: str) -> None:
     """Raise PlanError unless a split has a partition with a share within 0...1 for each node."""
+    if not isinstance(split, Split):
+        raise PlanError(f"{whose}: {shown(split)}: must be a Split, or None")
     if len(split.partitions) != len(nodes):
         raise PlanError(f"{whose}: {len(split.partitions)} partitions for {len(nodes)} layers")
     for name, partition in zip(nodes, split.partitions, strict=True):
-        if not 0.0 <= partition.share <= 1.0:
+        if type(partition) is not Partition or type(partition.type) is not PartitionType:
+            types = ", ".join(PartitionType.__members__)
+            raise PlanError(
+                f"{whose}: layer {name!r} has {shown(partition)}; it must be a Partition with a "
+                f"PartitionType ({types})"
+            )
+        if not isinstance(partition.share, float | Real) or not 0.0 <= partition.share <= 1.0:
             raise PlanError(
                 f"{whose}: layer {name!r} has share {partition.share}; shares lie within 0...1"
             )
     if split.idle and {p.share for p in split.partitions} not in ({0.0}, {1.0}):
         raise PlanError(f"{whose}: a half sits out, and does not have a share of 0 of all layers")
     costs = (split.cost, split.lower_bound or 0.0)
-    if len(split.halves) not in (1, 2) or not all(map(math.isfinite, costs)):
+    if len(split.halves) not in (1, 2) or not all(map(_is_finite, costs)):
         raise PlanError(f"{whose}: malformed split")
+
+
+def _is_finite(cost: object) -> bool:
+    return isinstance(cost, float | Real) and math.isfinite(cost)
 
 
 def splits_below(root: Split | None) -> Iterator[Split]:

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from hardware.reader import Table, whole
+from planners.errors import LARGEST_BATCH
 from planners.partition import Communication, Partition, PartitionType
 from planners.plan.split import Split
 from planners.plan.updates import Update
@@ -80,20 +81,28 @@ class PlaceTable(PlanPart):
     turns: Annotated[tuple[int, ...], Field(strict=False, max_length=MOST_STAGES)] = ()
 
 
-class StepTable(PlanPart):
-    """A plan without stages."""
+class PlanValues(PlanPart):
+    """What a plan has beside its layers and their splits, in Python as in a file."""
 
     planner: str
     network: str
-    batch: int
+    batch: Annotated[int, whole(1, LARGEST_BATCH)]
     objective: str
+    bucket_bytes: float | None = None
+    update_order: str = ""
+    together: Annotated[
+        tuple[Annotated[int, whole(1, 1 << 20)], ...],
+        Field(strict=False, max_length=MOST_LEVELS),
+    ] = ()
+    array: str = ""
+
+
+class StepTable(PlanValues):
+    """A plan without stages."""
+
     layers: list[str]
     communication: Communication = Field(default=Communication.PRINTED, strict=False)
     updates: list[Annotated[Update, Field(strict=False)]] = Field(default=[])
-    bucket_bytes: float | None = None
-    update_order: str = ""
-    together: list[Annotated[int, whole(1, 1 << 20)]] = Field(default=[], max_length=MOST_LEVELS)
-    array: str = ""
     root: SplitTable | None = None
     tree: SplitTable | None = None
     levels: list[list[Type]] = Field(default=[], max_length=MOST_LEVELS)

@@ -43,6 +43,7 @@ class Update(StrEnum):
         return self in (Update.GRADIENTS, Update.WEIGHTS)
 
 
+_NAMES = ", ".join(Update.__members__)
 ZERO = {str(stage): update.value for stage, update in enumerate(Update)}
 """Stages of ZeRO (Rajbhandari et al., SC 2020) as updates."""
 ZERO_STAGE = {update: stage for stage, update in ZERO.items()}
@@ -82,6 +83,8 @@ def check_updates(
         raise PlanError(f"{whose}: update_order {order!r} is none of {', '.join(UPDATE_ORDERS)}")
     if order and stages:
         raise PlanError(f"{whose}: update_order of a pipeline belongs in the plans of its stages")
+    if strange := [update for update in updates if not isinstance(update, Update)]:
+        raise PlanError(f"{whose}: updates: {strange[0]!r}: must be one of {_NAMES}, of Update")
     if updates and (len(updates) != len(nodes) or not sharded(updates)):
         raise PlanError(
             f"{whose}: {len(updates)} updates for {len(nodes)} layers; one each, or none where "

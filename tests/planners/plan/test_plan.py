@@ -1,5 +1,9 @@
 import json
+import re
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,6 +88,57 @@ def test_a_cost_that_is_no_number_is_refused() -> None:
     for cost, lower in ((float("nan"), None), (float("inf"), None), (1.0, float("nan"))):
         with pytest.raises(PlanError, match="malformed split"):
             tree((cost, lower), (2, None), (3, None))
+
+
+HALF = Partition(I, 0.5)
+
+
+def split(*partitions: Any, cost: Any = 0.0, half: Any = None) -> Split:
+    """One bisection, of whatever it is given."""
+    return Split(partitions, cost, (half,))
+
+
+def part(kind: Any, share: Any) -> Partition:
+    """A partition of whatever it is given."""
+    return Partition(kind, share)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"planner": None}, "planner: None: must be a text"),
+        ({"batch": "8"}, "batch: '8': must be a whole number from 1 to 16,777,216"),
+        ({"batch": 0}, "batch: 0: must be a whole number from 1"),
+        ({"together": (0,)}, "together.0: 0: must be a whole number from 1 to 1,048,576"),
+        ({"together": (4, -1)}, "together.1: -1: must be a whole number from 1"),
+        ({"together": [2]}, "together: [2]: must be of type tuple"),
+        ({"nodes": ["a", "b"]}, "nodes: ['a', 'b']: must be of type tuple"),
+        ({"nodes": ("a", 3)}, "nodes: 3: must be the name of a layer"),
+        ({"communication": "plotted"}, "communication: 'plotted': must be of type Communication"),
+        ({"updates": ("foo", "bar")}, "updates: 'foo': must be one of REPLICATED, SHARDED"),
+        ({"updates": ("sharded",) * 2}, "updates: 'sharded': must be one of REPLICATED, SHARDED"),
+        ({"bucket_bytes": "8"}, "bucket_bytes: '8': must be a number"),
+        ({"pipeline": {}}, "pipeline: {}: must be of type Pipeline"),
+        ({"root": {}}, "root: {}: must be of type Split"),
+        ({"root": split(HALF, HALF, half={"types": []})}, "{'types': []}: must be a Split"),
+        ({"root": split(HALF, part("I", 0.5))}, "layer 'b' has Partition(type='I'"),
+        ({"root": split(HALF, part(9, 0.5))}, "layer 'b' has Partition(type=9"),
+        (
+            {"root": split(HALF, "II")},
+            "'b' has 'II'; it must be a Partition with a PartitionType (I",
+        ),
+        ({"root": split(HALF, part(I, "1"))}, "layer 'b' has share 1; shares"),
+        ({"root": split(HALF, HALF, cost="dear")}, "malformed split"),
+    ],
+)
+def test_a_plan_made_in_python_has_the_values_of_a_file(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(PlanError, match=f"plan for 'net': .*{re.escape(words)}"):
+        replace(make(0.5, 0.5), **change)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    plan = replace(make(np.float64(0.5), np.float32(0.25)), batch=np.int64(8))  # type: ignore[arg-type]
+    assert plan.batch == 8
 
 
 @pytest.mark.parametrize(
