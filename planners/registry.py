@@ -121,21 +121,28 @@ def load_planner(planner: str | Planner) -> Planner:
 
 
 def asked(planner: Planner, *step: Any, **told: Any) -> Plan:
-    """What a planner answers; PlanError, with its own line, where it raises what is not ours."""
+    """What a planner answers; PlanError where that is no plan, or it raises what is not ours.
+
+    Of an error it has the planner's own line.
+    """
     try:
-        return planner(*step, **told)
+        plan: object = planner(*step, **told)
     except (PlanError, SpecError, NetworkError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if planner in (PLANNERS | BASELINES).values() or is_built_in(planner):
             raise
         raise PlanError(
             f"planner {planner_name(planner)!r} failed: {type(error).__name__}: {error} "
             f"({_own_line(planner, error)})"
         ) from error
+    if not isinstance(plan, Plan):
+        what = f"gave {type(plan).__name__}; it must return a Plan"
+        raise PlanError(f"planner {planner_name(planner)!r} {what}")
+    return plan
 
 
-def _own_line(planner: Planner, error: Exception) -> str:
+def _own_line(planner: Planner, error: BaseException) -> str:
     """The last line of the planner's own file on the way to an error, or the last of all."""
     from traceback import extract_tb
 

@@ -316,10 +316,6 @@ def plan_of(case: Case) -> Plan:
         plan = asked(planner, case.network, array, case.batch, objective, **told)
     else:
         plan = staged_plan(case, objective, staging)
-    if not isinstance(plan, Plan):
-        raise PlanError(
-            f"planner {case.planner_name!r} gave {type(plan).__name__}; it must return a Plan"
-        )
     for what, made, wanted in (
         ("batch", plan.batch, case.batch),
         ("communication", plan.communication, case.communication),

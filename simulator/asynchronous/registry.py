@@ -66,7 +66,7 @@ def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algor
         raise TrainingError(f"method {name!r}: {remedy}")
     try:
         found: Any = attribute_of(place)
-    except Exception as error:  # whatever goes wrong in a stranger's module
+    except (Exception, SystemExit) as error:  # whatever goes wrong in a stranger's module
         raise TrainingError(
             f"method {name!r} cannot be loaded: {type(error).__name__}: {error}"
         ) from error

@@ -20,7 +20,8 @@ from planners import (
 )
 from planners.built_in import owt
 from planners.hierarchy import plan_hierarchy
-from planners.registry import callable_as_planner, imported
+from planners.pipeline.staging import Staging, places_of, planned_in_stages
+from planners.registry import asked, callable_as_planner, imported
 from workloads import Network, load_network
 
 
@@ -147,6 +148,26 @@ def test_any_way_to_take_four_arguments_will_do() -> None:
     assert callable_as_planner(print) is print
     for planner in (lambda *args: None, lambda a, b, c, d=1, e=2: None, owt):
         assert load_planner(planner) is planner  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", [None, {}, (layer for layer in "ab")])
+def test_a_planner_gives_a_plan(answer: Any) -> None:
+    def mine(*_: object) -> Any:
+        return answer
+
+    words = f"planner 'mine' gave {type(answer).__name__}; it must return a Plan"
+    with pytest.raises(PlanError, match=words):
+        asked(mine, LENET, ARRAY, 8)
+    with pytest.raises(PlanError, match=words):
+        planned_in_stages(mine, LENET, ARRAY, 8, Staging(2), (0, 2), places_of(ARRAY, 2))
+
+
+def test_a_planner_that_leaves_the_program_has_failed() -> None:
+    def leaving(*_: object) -> Any:
+        sys.exit(0)
+
+    with pytest.raises(PlanError, match=r"'leaving' failed: SystemExit: 0 \(.*: sys.exit\(0\)\)"):
+        asked(leaving, LENET, ARRAY, 8)
 
 
 @pytest.mark.parametrize("types", [("III",), (), ("banana",), None, 3, (PartitionType.I, "II")])

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +122,12 @@ def test_bad_methods(name: str, options: dict[str, str], said: str) -> None:
     with pytest.raises(TrainingError) as error:
         load_algorithm(name, options)
     assert said in str(error.value)
+
+
+def test_a_method_whose_module_leaves_the_program_cannot_be_loaded(tmp_path: Path) -> None:
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(TrainingError, match="cannot be loaded: SystemExit: 0"):
+        load_algorithm(f"{tmp_path}/leaving.py:Mine")
 
 
 @pytest.mark.parametrize(
