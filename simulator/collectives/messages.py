@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, sqrt
+from math import ceil, floor, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +81,7 @@ class CollectivePhase:
     is one of the ``count`` steps'. A pipelined phase is cut into chunks, which
     pass ``stages`` more members after the first. Where flows get only a part of their links'
     bandwidth, ``share`` is what they could have moved meanwhile, ``moved`` the part that they do.
+    Raises ValueError for numbers that are none of these.
     """
 
     load: Load
@@ -89,6 +90,11 @@ class CollectivePhase:
     count: int = 1
     stages: int = 0
     moved: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("share", "count", "stages", "moved"):
+            if not 0 <= (number := getattr(self, name)) < inf:
+                raise ValueError(f"a phase's {name} is {number}: must be finite, 0 or more")
 
     @property
     def nbytes(self) -> int:

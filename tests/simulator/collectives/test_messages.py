@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from hardware import Wires
 from hardware.interconnect.torus import Grid
 from simulator.collectives.algorithms import COLLECTIVES, FLAT
 from simulator.collectives.groups import Groups
-from simulator.collectives.messages import Carried
-from simulator.engine.jobs import Ints
+from simulator.collectives.messages import Carried, CollectivePhase
+from simulator.engine.jobs import Ints, Load
 from tests.wiring import nodes, wires
 
 Pairs = list[tuple[int, int]]
@@ -151,3 +152,13 @@ def test_nobody_writes_to_another_group(data: st.DataObject) -> None:
         assert messages
         for source, target in messages:
             assert group_of[source] == group_of[target]
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("share", -1.0), ("share", nan), ("count", -1), ("moved", inf)]
+)
+def test_a_phase_has_finite_numbers(name: str, number: float) -> None:
+    nobody = np.zeros(0, dtype=np.int64)
+    phase = CollectivePhase(Load.of(np.ones(3)), (nobody, nobody), 0.5)
+    with pytest.raises(ValueError, match=f"a phase's {name} is {number}: must be finite, 0 or"):
+        replace(phase, **{name: number})  # type: ignore[arg-type]
