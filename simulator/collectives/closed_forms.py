@@ -91,6 +91,8 @@ def _anywhere(
         ports = {"unicast": 1 if place.kind == "full" else n - 1, "multicast": 1}
         if algorithm == "binomial":
             return ceil(rounds), ceil(rounds)
+        if algorithm == "scatter-gather" and place.kind == "full":
+            return 2 / n, 2
         return (ports[algorithm], 1) if algorithm in ports else None
     if n & (n - 1):
         return None
