@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from hardware import Array, SpecError
 from hardware.reader import hint
@@ -11,12 +11,11 @@ from planners.built_in import accpar, data_parallel, hypar, model_parallel, owt
 from planners.cost.objective import Objective
 from planners.errors import PlanError
 from planners.plan import Plan
-from planners.strangers import attribute_of, of_ours
+from planners.strangers import loaded
 from workloads import Network, NetworkError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
-from typing import Any
 
 
 class Planner(Protocol):
@@ -71,7 +70,8 @@ JUDGED = {
 }
 """Built-in planners that are loaded when they are named, by name only too.
 
-All but "axes" simulate whole steps, and so lie above this package."""
+All but "axes" ask the simulator for the times of steps, or of layers, and so lie above this
+package."""
 
 ENTRY_POINTS = "accelarray.planners"
 """Entry-point group in which other packages announce planners."""
@@ -112,10 +112,8 @@ def load_planner(planner: str | Planner) -> Planner:
             package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
             name, place = f"{planner!r}{package}", entry.value
     if ":" in place:
-        if place is planner and (remedy := of_ours(place)) is not None:
-            raise PlanError(f"planner {place!r}: {remedy}")
-        found: Planner = imported(name, place)
-        return found
+        found = loaded(f"planner {name}", place, PlanError, named=place is planner)
+        return cast("Planner", callable_as_planner(found, name))
     known = hint(planner, [*planner_names(), *BASELINES, *JUDGED])
     raise PlanError(f"unknown planner {planner!r}; {known}")
 
@@ -173,20 +171,6 @@ _OURS = (*PLANNERS.values(), *BASELINES.values())
 
 ARGUMENTS = ("network", "array", "batch", "objective")
 """What a planner is called with, in this order."""
-
-
-def imported(name: str, place: str) -> Any:
-    """The planner at ``module:attribute`` or ``file.py:attribute``.
-
-    Modules are looked for in the current folder too. Raises PlanError, with ``name``,
-    whatever goes wrong in the stranger's module.
-    """
-    try:
-        found = attribute_of(place)
-    except (Exception, SystemExit) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise PlanError(f"planner {name} cannot be loaded: {why}") from error
-    return callable_as_planner(found, name)
 
 
 def callable_as_planner(planner: Any, name: str = "") -> Any:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from hardware.reader import hint
-from planners.strangers import attribute_of, of_ours
+from planners.strangers import loaded
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.algorithms.ad_psgd import AdPsgd
 from simulator.asynchronous.algorithms.all_reduce import AllReduce, Hierarchical, LocalSgd
@@ -62,14 +61,7 @@ def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algor
     if place is None:
         several = "several: --compare; " if "," in name else ""
         raise TrainingError(f"unknown method {name!r}; {several}{hint(name, algorithm_names())}")
-    if place is name and (remedy := of_ours(place)) is not None:
-        raise TrainingError(f"method {name!r}: {remedy}")
-    try:
-        found: Any = attribute_of(place)
-    except (Exception, SystemExit) as error:  # whatever goes wrong in a stranger's module
-        raise TrainingError(
-            f"method {name!r} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+    found = loaded(f"method {name!r}", place, TrainingError, named=place is name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise TrainingError(
             f"method {name!r}: {place} is no subclass of {Algorithm.__module__}.Algorithm"

@@ -21,7 +21,7 @@ from planners import (
 from planners.built_in import owt
 from planners.hierarchy import plan_hierarchy
 from planners.pipeline.staging import Staging, places_of, planned_in_stages
-from planners.registry import asked, callable_as_planner, imported
+from planners.registry import asked, callable_as_planner
 from workloads import Network, load_network
 
 
@@ -135,7 +135,7 @@ def test_a_planner_is_imported_from_the_current_folder(place: str) -> None:
 )
 def test_what_is_no_planner_is_named(place: str, words: str) -> None:
     with pytest.raises(PlanError, match=words):
-        imported(repr(place), place)
+        load_planner(place)
 
 
 @pytest.mark.parametrize("wrong", [lambda: None, lambda a, b: None, lambda a, b, c, d, e: None])
