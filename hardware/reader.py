@@ -410,11 +410,11 @@ class Fields:
             raise self.fault(names[0], value, "must be true or false")
         return value
 
-    def count(self, *names: str, otherwise: Any = 0) -> int:
+    def count(self, *names: str, otherwise: Any = 0, most: int = (1 << 31) - 1) -> int:
         """A whole number that is not negative."""
         value = self.take(*names, otherwise=otherwise)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
-            raise self.fault(names[0], value, "must be a whole number")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise self.fault(names[0], value, f"must be a whole number from 0 to {most:,}")
         return value
 
     def only(self, name: str, value: object) -> None:

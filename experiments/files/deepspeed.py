@@ -27,7 +27,7 @@ def read(one: Fields) -> Job:
         del one.left[key]
     if auto:
         one.notes.append(f"auto, which the trainer decides: {', '.join(auto[:10])}")
-    options: dict[str, Any] = {"zero": one.count("zero_optimization.stage")}
+    options: dict[str, Any] = {"zero": one.count("zero_optimization.stage", most=3)}
     batch = one.count("train_batch_size")
     micro = one.count("train_micro_batch_size_per_gpu")
     steps = one.count("gradient_accumulation_steps")  # else of so many devices as there are

@@ -396,6 +396,7 @@ def test_a_config_json_read_is_the_network_itself(tmp_path: Path) -> None:
         ("a.yaml", "a: &x [1]\nb: *x\n", "aliases (*name) are not read"),
         ("a.yaml", "a: !!python/object/apply:os.system [ls]\n", "not valid YAML"),
         ("a.yaml", "num_layers: [1]\nhidden_size: 3\n", "num_layers: [1]: must be a whole number"),
+        ("ds.json", '{"zero_optimization": {"stage": 9}}', "9: must be a whole number from 0 to 3"),
         ("a.sh", "x --num-layers many", "num_layers: 'many': must be a whole number"),
         ("a.sh", "x --num-layers 4 '", "not a shell command"),
         ("a.sh", "echo", "not a file that is known here"),
