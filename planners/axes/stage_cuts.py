@@ -50,7 +50,7 @@ def first_nodes(graph: Graph, stages: int, weighted: Sequence[bool]) -> tuple[in
         return (0, *(begins[passed] for passed in accumulate(counts[:-1])))
     flops = sizing(graph).of(1, whole(graph), fused=True).flops
     each = flops[0] + flops[1] + flops[2]
-    pieces = _pieces(graph)
+    pieces = between_blocks(graph)
     pieces = pieces if len(pieces) >= stages else single_crossings(graph)
     inside = [any(weighted[v] for v in range(*ends)) for ends in pairwise((*pieces, len(graph)))]
     if sum(inside) < stages:
@@ -70,7 +70,7 @@ def repeats_blocks(graph: Graph) -> bool:
     return blocks_of(graph).alike and _mostly_blocks(graph)
 
 
-def _pieces(graph: Graph) -> list[int]:
+def between_blocks(graph: Graph) -> list[int]:
     """Where one tensor crosses, of graphs that are mostly blocks not inside these."""
     inside = blocks_of(graph).inside if _mostly_blocks(graph) else ()
     return [v for v in single_crossings(graph) if v not in inside]
@@ -82,7 +82,7 @@ def most_stages(graph: Graph) -> int:
     return (
         len(blocks.firsts)
         if repeats_blocks(graph)
-        else max(len(blocks.firsts), len(_pieces(graph)))
+        else max(len(blocks.firsts), len(between_blocks(graph)))
     )
 
 

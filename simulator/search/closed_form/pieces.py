@@ -18,7 +18,7 @@ import numpy as np
 from hardware import Array
 from planners import Axes, planned_by_axes
 from planners.axes.node_types import experts
-from planners.axes.stage_cuts import blocks_of, signature, single_crossings
+from planners.axes.stage_cuts import between_blocks, blocks_of, repeats_blocks, signature
 from planners.order import Kind, Phase
 from planners.pipeline.staging import cut_into
 from simulator.engine.operations import Operation, Task, Worker
@@ -310,12 +310,13 @@ def pieces_of(network: Network) -> tuple[int, ...]:
     """
     graph = partition_graph(network)
     blocks = blocks_of(graph)
-    begins = (0, *blocks.firsts, blocks.end) if blocks.firsts else tuple(single_crossings(graph))
+    equal = repeats_blocks(graph)
+    begins = (0, *blocks.firsts, blocks.end) if equal else tuple(between_blocks(graph))
     weighted = {layer.name for layer in network.layers if layer.weighted}
-    whole = blocks.firsts and blocks.firsts[0] > 0 and blocks.end < len(graph)
+    whole = equal and blocks.firsts[0] > 0 and blocks.end < len(graph)
     if whole and all(_any(graph, weighted, *ends) for ends in ((0, begins[1]), (begins[-1], None))):
         return begins
-    if blocks.firsts:
+    if equal:
         return (0, *blocks.firsts[1:])
     found, last = [0], 0
     for begin in begins[1:]:
