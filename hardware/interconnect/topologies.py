@@ -1,7 +1,8 @@
 """Every topology by name: how it is built, and what a spec may say of it; tiers of several.
 
 To add one, write its fabric in a file of this folder and its line here: spec
-files, faults, routes and the bisection's bandwidths follow.
+files, faults, routes and the bisection's bandwidths follow. To have it as a tier, too, name it in
+``hardware.schema.LevelTable`` and build it in ``_fabric``.
 
 In tiers (eight nodes on a switch, four of these on another one, and so on) a message takes
 the innermost tier that joins its ends, and nothing else. There a unit (a node, or a group of
