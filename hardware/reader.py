@@ -227,15 +227,18 @@ def read_text(
     path: str | Path, error: Error, what: str = "a spec", most: int = LARGEST_FILE
 ) -> str:
     """Return the text of a file of at most ``most`` bytes of UTF-8."""
-    if Path(path).is_fifo() and not str(path).startswith("/dev/"):  # as the shell's <( ) is
-        raise error(f"{path}: a pipe, which may wait forever; name a file")
+    waits = False
     try:
-        with Path(path).open("rb") as file:
-            raw = file.read(most + 1)
+        waits = Path(path).is_fifo() and not str(path).startswith("/dev/")  # as the shell's <( ) is
+        if not waits:
+            with Path(path).open("rb") as file:
+                raw = file.read(most + 1)
     except OSError as cause:
         raise error(f"{path}: cannot be read: {cause.strerror}") from None
     except ValueError:
         raise error(f"{str(path)!r}: not a path") from None
+    if waits:
+        raise error(f"{path}: a pipe, which may wait forever; name a file")
     if len(raw) > most:
         size = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
         raise error(f"{path}: larger than {size}; not {what}")
