@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -99,14 +98,22 @@ def freed(
         if i >= PRICED and not (full and i in fitting[-GENTLE:]):
             continue
         if one.frees_bytes is not None and one.frees_bytes > 0:
-            change = changes[one.what]
-            with suppress(PlanError, SimulationError):
-                then_s = simulated(*_stepped(change, plan)).iteration_s
-                as_many_s = then_s * case.batch / change.case.batch
-                found[i] = replace(one, seconds=as_many_s - timeline.iteration_s)
+            found[i] = _priced(one, changes[one.what], plan, timeline.iteration_s)
         if i < PRICED:
             progress(f"what {one.what} costs")
     return tuple(found)
+
+
+def _priced(one: Freed, change: Change, plan: Plan, now_s: float) -> Freed:
+    """The same with the seconds that it costs; without bytes where there is no such step."""
+    try:
+        then_s = simulated(*_stepped(change, plan)).iteration_s
+    except SimulationError:
+        return one
+    except PlanError as error:
+        return Freed(one.what, None, None, None, str(error))
+    as_many_s = then_s * plan.batch / change.case.batch
+    return replace(one, seconds=as_many_s - now_s)
 
 
 def best_of(frees: Sequence[Freed]) -> list[str]:

@@ -167,9 +167,12 @@ class Study:
     execution: object
     """What was said of the execution model; None is the one that an array is for."""
 
-    def executed_by(self, array: Array) -> Execution:
-        """The execution model on an array."""
-        return inputs.execution_of(self.execution, self.options, array)
+    def executed_by(self, array: Array, model: str | None = None) -> Execution:
+        """The execution on an array, under another model than was asked for if one is named."""
+        given = self.execution
+        if isinstance(given, Execution) and given.model == model:
+            model = None
+        return inputs.execution_of(model or given, self.options, array)
 
     def run_by(self, array: Array, network: Network) -> Network:
         """One of those that were ``given``, as the software of an array runs it."""

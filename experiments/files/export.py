@@ -133,7 +133,7 @@ def job_of(case: Case, plan: Plan) -> Job:
         micro = staging.samples(axes.pp) or case.batch // axes.dp // max(staging.micro_batches, 1)
     else:
         axes, micro = _by_samples(case, plan, devices)
-        if many := len(sharded(plan.updates)):
+        if (many := len(sharded(plan.updates))) and not _zero(plan):
             notes.append(f"updates of {many} layers are shared out: zero = 1 does so for all")
     if not micro or case.batch % (axes.dp * micro):
         each = axes.dp * micro if micro and not case.batch % axes.dp else axes.dp
@@ -146,13 +146,16 @@ def job_of(case: Case, plan: Plan) -> Job:
         "batch": case.batch,
         "precision": precision_of(case.array),
         "optimizer": next((name for name, n in OPTIMIZERS.items() if n == moments), "adam"),
-        "zero": int(ZERO_STAGE.get(execution.update, 0)),
+        "zero": _zero(plan),
         "micro_batch": micro,
         "recompute": execution.recompute,
     }
+    pipeline = plan.pipeline
     if staging and staging.recompute:
         options["recompute"] = f"stages:{staging.recompute}"
-    schedule = (staging.schedule if staging else "") or usual_schedule(axes.vp)
+    elif pipeline and all(stage.recompute for stage in pipeline.stages):
+        options["recompute"] = "stages:all"
+    schedule = pipeline.schedule if pipeline else ""
     if axes.pp > 1 and schedule != usual_schedule(axes.vp):
         options["schedule"] = schedule
     if layers := _layers(case.network, plan):
@@ -167,6 +170,20 @@ def job_of(case: Case, plan: Plan) -> Job:
     return Job(name, sizes_of(of), axes, options, tuple(notes), *_joined(case.array))
 
 
+def _zero(plan: Plan) -> int:
+    """The stage of ZeRO of all layers; 0 where they differ."""
+    every = {own.updates and frozenset(own.updates) for own in _of_stages(plan)}
+    updates = every.pop() if len(every) == 1 else ()
+    return int(ZERO_STAGE[next(iter(updates))]) if len(updates) == 1 else 0
+
+
+def _of_stages(plan: Plan) -> list[Plan]:
+    """The plans of all stages, and of one without a pipeline itself."""
+    if plan.pipeline is None:
+        return [plan]
+    return [own for stage in plan.pipeline.stages for own in (stage.plans or (stage.plan,))]
+
+
 def _joined(array: Array) -> tuple[int, int]:
     """Devices of a server (0 where the first tier joins several servers'), and of that tier."""
     levels = array.topology.levels
@@ -177,10 +194,8 @@ def _joined(array: Array) -> tuple[int, int]:
 
 def _by_samples(case: Case, plan: Plan, devices: int) -> tuple[Axes, int]:
     """Axes and micro-batch of a plan that splits by samples alone; raises UsageError."""
-    pipeline, owns = plan.pipeline, [plan]
-    if pipeline is not None:
-        owns = [own for stage in pipeline.stages for own in (stage.plans or (stage.plan,))]
-    for own in owns:
+    pipeline = plan.pipeline
+    for own in _of_stages(plan):
         for split in own.splits():
             for node, partition in zip(own.nodes, split.partitions, strict=True):
                 if partition.type is not I or partition.share != 0.5:

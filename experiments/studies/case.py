@@ -311,7 +311,7 @@ def plan_of(case: Case) -> Plan:
     open_, own = staging is not None and staging.is_open, isinstance(case.planner, Planned)
     if open_ and not own and planner is not load_planner("search"):
         raise PlanError("stages=auto: planner 'search' finds stages; take --planner search")
-    if staging is None or open_ or own or plans_stages(planner):
+    if staging is None or staging.is_whole or open_ or own or plans_stages(planner):
         told: dict[str, Any] = {"execution": case.execution} if takes_execution(planner) else {}
         plan = asked(planner, case.network, array, case.batch, objective, **told)
     else:

@@ -93,6 +93,9 @@ def with_options(execution: Execution, options: Mapping[str, str]) -> Execution:
             raise UsageError(f"{_flag(name)}={text}: one of {', '.join(CHOICES[name])}")
         if name == "zero":
             _check_zero(text, options)
+        if name == "recompute":  # one or the other, whatever was said before
+            staging = execution.staging and replace(execution.staging, recompute="")
+            execution = replace(execution, recompute="none", staging=staging)
         if name == "recompute" and not text.startswith(STAGES):
             execution = replace(execution, recompute=_recomputed(execution, text))
         elif name in STAGE_OPTIONS:

@@ -38,12 +38,20 @@ if TYPE_CHECKING:
     import pandas
 
 
+def modelled(array: Array, model: str | None) -> Execution:
+    """An execution model without options, None the one that an array is for."""
+    if model is None:
+        return usual(array)
+    return PUBLISHED if model == "published" else deployed(array)
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """What a sweep goes over; ``settings`` are fixed changes of the array's spec.
 
     An ``array`` that is no name or path has no spec of which values could be varied.
-    ``executed_by`` says under which model an array is run. ``networks`` are as their makers have
+    ``executed_by`` is the execution on an array, under a model that is varied or (None) the one
+    that was asked for. ``networks`` are as their makers have
     them; ``run_by`` says how an array's software runs each.
     """
 
@@ -55,7 +63,7 @@ class Grid:
     batch: int = 512
     objective: str = "time"
     communication: str = "printed"
-    executed_by: Callable[[Array], Execution] = usual
+    executed_by: Callable[[Array, str | None], Execution] = modelled
     run_by: Callable[[Array, Network], Network] = lambda array, network: network
 
     def points(self) -> list[tuple[Value, ...]]:
@@ -80,7 +88,7 @@ class Grid:
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")
         options = {key: chosen[key] for key in MODEL_OPTIONS if key in chosen}
-        model = _execution(chosen.get("execution"), self.executed_by(array), array)
+        model = self.executed_by(array, _model(chosen.get("execution")))
         try:
             execution = with_options(model, options)
         except UsageError as error:
@@ -136,13 +144,11 @@ def _names(grid: Grid, point: tuple[Value, ...]) -> tuple[str, ...]:
     return tuple(v.text for axis, v in zip(grid.axes, point, strict=True) if not axis.numeric)
 
 
-def _execution(text: str | None, given: Execution, array: Array) -> Execution:
-    """The model that is varied, with the options that were given."""
+def _model(text: str | None) -> str | None:
+    """The name of a model that is varied; UsageError for another."""
     if text not in (None, "published", "deployed"):
         raise UsageError(f"--vary execution={text}: one of published, deployed")
-    if text in (None, given.model):
-        return given
-    return PUBLISHED if text == "published" else deployed(array)
+    return text
 
 
 class Place(NamedTuple):

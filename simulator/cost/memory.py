@@ -181,8 +181,8 @@ def _over_time(held: Iterable[_Held], operators: int) -> tuple[list[float], list
         change[item.first] += item.bytes
         change[item.last + 1] -= item.bytes
         freed[item.last] += item.bytes
-    series = list(accumulate(change[:-1]))
-    return series, [used - gone for used, gone in zip(series, freed, strict=True)]
+    series = [max(used, 0.0) for used in accumulate(change[:-1])]  # of nothing rounding leaves less
+    return series, [max(used - gone, 0.0) for used, gone in zip(series, freed, strict=True)]
 
 
 def device_memory(

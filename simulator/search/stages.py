@@ -163,9 +163,7 @@ def _exchanges(timeline: Timeline) -> list[int]:
     """Of workers without overlap: how long their exchanges take at least, sends left out (ps)."""
     least = np.array(
         [
-            0
-            if operation.kind in (Kind.SEND, Kind.MEMORY)
-            else _least_ps(operation, timeline.links)
+            _least_ps(operation, timeline.links) if _is_exchange(operation) else 0
             for operation in timeline.operations
         ]
     )
@@ -178,8 +176,15 @@ def _exchanges(timeline: Timeline) -> list[int]:
     return found
 
 
+def _is_exchange(operation: Operation) -> bool:
+    return operation.kind not in (Kind.SEND, Kind.MEMORY)
+
+
 def _begins(timeline: Timeline) -> list[int]:
-    """When each worker computes at the earliest (ps); 0 for those that never do."""
+    """When each worker computes at the earliest (ps); 0 for those that never do.
+
+    Without overlap exchanges take no time here: ``_exchanges`` has them.
+    """
     workers, links = timeline.program.workers, timeline.links
     found = [-1] * len(workers)
     ends: dict[tuple[int, int], int] = {}
@@ -196,7 +201,8 @@ def _begins(timeline: Timeline) -> list[int]:
                 begin = max(begin, min(sent[_way(rank_program, operation)], default=0))
                 ends[number, line] = begin
                 continue
-            ends[number, line] = begin + _least_ps(operation, links)
+            counted = not rank_program.overlap and operation.jobs and _is_exchange(operation)
+            ends[number, line] = begin + (0 if counted else _least_ps(operation, links))
             if parties:
                 sent[_way(rank_program, operation)].append(ends[number, line])
             elif found[number] < 0 or begin < found[number]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from experiments.studies.case import Case, step_of
 from experiments.studies.occupancy import occupancy
 from experiments.studies.step_numbers import layout_of
-from hardware import Array, Device, Group
+from hardware import Array, Device
 from hardware.reader import Error, Table, Text, checked, number, whole
 from planners import Plan
 from simulator import DeviceMemory, Timeline, overflow, shares
@@ -29,7 +29,8 @@ def fastest_alone(array: Array) -> Array:
     fastest = max(array.group.kinds, key=lambda kind: _speed(kind[0]))
     name = f"{array.name}, {fastest[0].name} alone"
     topology = replace(array.topology, shape=())
-    return Array(name, "", Group((fastest,)), topology=topology)
+    group = replace(array.group, kinds=(fastest,))
+    return Array(name, "", group, topology=topology, execution=array.execution, stack=array.stack)
 
 
 def slow_share(timeline: Timeline, array: Array) -> float | None:

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import accelarray
 from experiments.cli import main
-from experiments.files.export import WRITERS, exported
+from experiments.files.export import WRITERS, exported, job_of
 from experiments.files.job import Job, sizes_of
 from experiments.files.read import read
 from experiments.output import UsageError
 from experiments.studies.case import Case, Planned, plan_of
 from hardware import load_array
-from planners import Axes, Staging
+from planners import Axes, Plan, Staging
 from planners.axes.stage_devices import first_nodes_of, layout_counts, layout_of
 from simulator import DEPLOYED
 from workloads import SIZES, NetworkError, Transformer, load_network, partition_graph
@@ -439,3 +439,24 @@ def test_a_network_without_sizes_has_its_tokens() -> None:
     bert = accelarray.simulate("bert-base", parallel="dp=8", **step)
     assert tomllib.loads(bert.export("torchtitan"))["training"]["seq_len"] == 512
     assert "max_target_length: 512" in bert.export("maxtext")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"schedule": "gpipe"}, {"schedule": "gpipe"}),
+        ({"recompute": "stages:all"}, {"recompute": "stages:all"}),
+        ({"zero": 2}, {"zero": 2}),
+    ],
+)
+def test_a_plan_that_was_read_back_has_what_it_was_made_with(
+    options: dict[str, Any], named: dict[str, Any]
+) -> None:
+    """It does not depend on who made it: the plan itself is exported."""
+    on: dict[str, Any] = {"array": "dgx-a100", "batch": 32}
+    made = accelarray.simulate("gpt2:layers=4", parallel="dp=4,pp=2", **on, **options)
+    again = accelarray.simulate("gpt2:layers=4", Plan.from_json(made.plan.to_json()), **on)
+    assert again.iteration_s == made.iteration_s
+    jobs = [job_of(one.case, one.plan).options for one in (made, again)]
+    for job in jobs:
+        assert named.items() <= job.items()

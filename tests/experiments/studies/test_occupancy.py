@@ -149,7 +149,7 @@ def test_columns_of_results() -> None:
         ("data_parallel",),
         "tpu-v2-8",
         (parse_vary("batch=4,64"), parse_vary("devices.0.hbm.capacity=1 MiB,1 GiB")),
-        executed_by=lambda array: DEPLOYED,
+        executed_by=lambda *_: DEPLOYED,
     )
     table = sweep(grid)
     assert list(table["idle_cores"]) == [4, 4, 0, 0]
@@ -164,8 +164,8 @@ def test_strictness_is_part_of_a_cases_identity_only_where_asked_for() -> None:
     grid = Grid((load_network("lenet"),), ("owt",), "tpu-v2-8", (parse_vary("batch=4"),))
     strict = replace(DEPLOYED, strict_memory=True)
     grids = (
-        replace(grid, executed_by=lambda _: DEPLOYED),
-        replace(grid, executed_by=lambda _: strict),
+        replace(grid, executed_by=lambda *_: DEPLOYED),
+        replace(grid, executed_by=lambda *_: strict),
     )
     keys = [one.cases(one.points()[0])[0].key for one in grids]
     assert keys[0] != keys[1]

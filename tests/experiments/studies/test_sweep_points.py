@@ -61,3 +61,37 @@ def test_of_training_runs(stack: str) -> None:
     vary = {"stack": ["megatron-2021", "megatron-2025"]}
     rows = {row["stack"]: row for row in accelarray.train(NETWORK, 8, vary=vary, **run).rows()}
     assert rows[stack]["time_s"] == alone["time_s"]
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "fixed"),
+    [
+        ("execution", ["published", "deployed"], {"stages": 2, "micro_batches": 4}),
+        ("execution", ["published", "deployed"], {"parallel": "dp=4,pp=2"}),
+        ("execution", ["deployed"], {"mode": "inference"}),
+        ("recompute", ["none", "full", "stages:all"], {"parallel": "dp=4,pp=2"}),
+    ],
+)
+def test_of_values_beside_fixed_ones(key: str, values: list[str], fixed: dict[str, Any]) -> None:
+    planner = None if "parallel" in fixed else "data_parallel"
+    on: dict[str, Any] = {"array": "dgx-a100", "batch": 64, **fixed}
+    network = "gpt2:layers=4:seq=64:tied=no"
+    points = [{**on, key: one} for one in values]
+    alone = [accelarray.simulate(network, planner, **point) for point in points]
+    on |= {key: values[-1]} if key == "recompute" else {}  # which the varied one replaces
+    found = accelarray.sweep({key: values}, network, planner or "axes", jobs=1, **on)
+    rows = [float(one) for one in found.to_frame()["iteration_s"]]
+    assert rows == [step.iteration_s for step in alone]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"schedule": "zero-bubble"}, {"cuts": "layer2.attention.qkv"}, {"recompute": "stages:1"}],
+)
+def test_data_parallelism_has_nothing_of_the_axes_stages(options: dict[str, Any]) -> None:
+    on: dict[str, Any] = {"array": "dgx-a100", "batch": 64}
+    plain = accelarray.simulate("gpt2:layers=4", "data_parallel", **on)
+    both = accelarray.compare("gpt2:layers=4", "axes", parallel="dp=4,pp=2", **on, **options)
+    (row,) = [row for row in both.rows() if row["planner"] == "axes"]
+    staged = accelarray.simulate("gpt2:layers=4", parallel="dp=4,pp=2", **on, **options)
+    assert row["speedup"] == pytest.approx(plain.iteration_s / staged.iteration_s)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import accelarray
 from hardware import load_array
 from planners.order import Phase
 from planners.partition import Shard
@@ -14,6 +15,7 @@ from simulator.cost.in_parts import WHOLE, InParts
 from simulator.cost.memory import MemoryUse, memory_use
 from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
+from simulator.engine.operations import CLASSES
 from workloads import load_network, partition_graph
 
 NETWORK = load_network("alexnet")
@@ -130,3 +132,26 @@ def test_a_table_that_the_head_uses_too_is_gathered_for_it() -> None:
     at = [i for i, (v, phase) in enumerate(there.products) if v == head and phase is Phase.FORWARD]
     more = [there.series[i] - without.series[i] for i in at]
     assert more == pytest.approx([2 * 50257 * 768] * len(at))
+
+
+@pytest.mark.parametrize("overlap", ["full", "none"])
+def test_a_block_computed_again_holds_no_more_weights(overlap: str) -> None:
+    """Its first norm rides on the block before, whose weights it does not need."""
+    held = {}
+    for mode in ("none", "full"):
+        step = accelarray.simulate(
+            "llama3-8b:layers=6:seq=64:vocab=512",
+            array="dgx-h100",
+            parallel="dp=8",
+            batch=8,
+            micro_batch=1,
+            zero=3,
+            overlap=overlap,
+            recompute=mode,
+        )
+        (memory,) = step.timeline.memory
+        held[mode] = dict(zip(CLASSES, memory.by_class, strict=True))["buffers"]
+    block = 2 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336)  # bytes of its matrices
+    whole = 2 if overlap == "full" else 1
+    assert held["none"] == pytest.approx(whole * block, rel=0.05)
+    assert held["full"] == pytest.approx(whole * block, rel=0.05)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import accelarray
 from hardware import Array, Device, Group
 from hardware.topology import Topology
 from planners.pipeline.staging import Staging
@@ -86,3 +87,21 @@ def test_on_wires_all_schedules_are_above_one_bound(topology: str, overlap: bool
         steps.append(timeline.iteration_s)
     assert len(bounds) == 1, "whatever the schedule"
     assert max(bounds) <= min(steps)
+
+
+@pytest.mark.parametrize("micro_batch", [1, 2])
+@pytest.mark.parametrize("zero", [1, 3])
+def test_what_is_gathered_before_the_first_product_counts_once(zero: int, micro_batch: int) -> None:
+    """Without overlap a worker's own exchanges are all of its wait: the bound is the step."""
+    step = accelarray.simulate(
+        "llama3-8b:layers=2:seq=64:vocab=512",
+        array="dgx-h100",
+        parallel="dp=8",
+        batch=16,
+        micro_batch=micro_batch,
+        zero=zero,
+        overlap="none",
+    ).to_dict()
+    if step["lower_bound_s"] is not None:
+        assert step["lower_bound_s"] <= step["iteration_s"]
+    assert (step["lower_bound_s"] is None) == (micro_batch == 2)
