@@ -229,7 +229,7 @@ def read_text(
     """Return the text of a file of at most ``most`` bytes of UTF-8."""
     waits = False
     try:
-        waits = Path(path).is_fifo() and not str(path).startswith("/dev/")  # as the shell's <( ) is
+        waits = Path(path).is_fifo() and not str(path).startswith(_SHELLS)
         if not waits:
             with Path(path).open("rb") as file:
                 raw = file.read(most + 1)
@@ -248,6 +248,10 @@ def read_text(
         raise error(f"{path}: not a text file (expected UTF-8)") from None
 
 
+_SHELLS = ("/dev/", "/proc/")
+"""Where shells have what <( ) stands for."""
+
+
 def parse_toml(text: str, origin: str | Path, error: Error) -> dict[str, Any]:
     """Return the tables of TOML; ``origin`` is the file that errors name."""
     wrong = f"{origin}: not valid TOML"
@@ -260,7 +264,8 @@ def parse_toml(text: str, origin: str | Path, error: Error) -> dict[str, Any]:
 def _dots(line: str) -> int:
     """Most dots of a key of the line, for whose tables tomllib takes time by the square."""
     bare = re.sub(r"\s*\.\s*", ".", _QUOTED.sub("q", line).partition("#")[0])
-    return max(part.count(".") for part in re.split(r"[\s,=\[\]{}]", bare))
+    parts = re.split(r"[\s,=\[\]{}]", bare)
+    return max(len(re.findall(r"[\w-]\.(?=[\w-])", part)) for part in parts)
 
 
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|' + r"'[^']*'")
@@ -391,50 +396,6 @@ def checked(model: type[T], data: object, origin: str | Path, error: Error) -> T
     raise_all([": ".join(filter(None, (str(origin), *fault))) for fault in faults], error)
     assert table is not None  # noqa: S101
     return table
-
-
-class Fields:
-    """Values of a file of another tool: what is asked for is taken out, and the rest is left."""
-
-    def __init__(self, path: str, values: Mapping[str, Any], error: Error) -> None:
-        self.path, self.left, self._error = path, dict(values), error
-        self.notes = list[str]()
-        """What to say to who reads the file."""
-
-    def take(self, *names: str, otherwise: Any = None) -> Any:
-        """The value of the first of these keys that has one; all of them are taken out."""
-        found = [self.left.pop(name, None) for name in names]
-        return next((value for value in found if value is not None), otherwise)
-
-    def flag(self, *names: str, otherwise: bool = False) -> bool:
-        """A value that is true or false."""
-        value = self.take(*names, otherwise=otherwise)
-        if not isinstance(value, bool):
-            raise self.fault(names[0], value, "must be true or false")
-        return value
-
-    def count(self, *names: str, otherwise: Any = 0, most: int = (1 << 31) - 1) -> int:
-        """A whole number that is not negative."""
-        value = self.take(*names, otherwise=otherwise)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise self.fault(names[0], value, f"must be a whole number from 0 to {most:,}")
-        return value
-
-    def only(self, name: str, value: object) -> None:
-        """Raise an error where a key has another value than this one."""
-        if (found := self.take(name, otherwise=value)) != value:
-            raise self.fault(name, found, f"only {value!r} is read")
-
-    def fault(self, name: str, value: object, must: str) -> Exception:
-        """The error of a key."""
-        return self._error(f"{self.path}: {name}: {shown(value)}: {must}")
-
-    def unknown(self, without_effect: re.Pattern[str]) -> list[str]:
-        """A note of what is left, but for keys without effect."""
-        keys = [shown(key, str) for key in self.left if not without_effect.fullmatch(key)]
-        more = f" and {len(keys) - MOST_LISTED} more" if len(keys) > MOST_LISTED else ""
-        listed = ", ".join(keys[:MOST_LISTED])
-        return [f"not understood of {self.path}: {listed}{more}"] if keys else []
 
 
 def raise_all(faults: Iterable[str], error: Error) -> None:

@@ -103,8 +103,8 @@ class Network:
 def blocks(network: Network) -> tuple[tuple[str, ...], ...]:
     """The names of the layers of each block that a network repeats, in its order.
 
-    Blocks are called alike but for a number, and have several products, as those of an encoder and
-    of a decoder; where none have, the name with most layers counts.
+    Blocks are called alike but for a number. Those of the name with most layers are blocks, and
+    those of other names that have several products each: an encoder's beside a decoder's.
     Where all have a second number, as layer3.4.conv1 of a ResNet, and one tensor alone enters each,
     blocks are those within. What a stage receives is no layer of one.
     """

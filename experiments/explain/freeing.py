@@ -91,7 +91,7 @@ def freed(
     for change in changes.values():
         found.append(_freed(change, plan, timeline))
         progress(change.what)
-    found.sort(key=lambda one: math.inf if one.frees_bytes is None else -one.frees_bytes)
+    found.sort(key=_least_last)
     fitting = [i for i, one in enumerate(found) if one.fits]
     full = too_full(timeline.memory) is not None
     for i, one in enumerate(found):
@@ -101,7 +101,12 @@ def freed(
             found[i] = _priced(one, changes[one.what], plan, timeline.iteration_s)
         if i < PRICED:
             progress(f"what {one.what} costs")
+    found.sort(key=_least_last)
     return tuple(found)
+
+
+def _least_last(one: Freed) -> float:
+    return math.inf if one.frees_bytes is None else -one.frees_bytes
 
 
 def _priced(one: Freed, change: Change, plan: Plan, now_s: float) -> Freed:

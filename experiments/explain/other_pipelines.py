@@ -86,7 +86,13 @@ def _sentences(
     if receiving.receiving:
         share = receiving.receiving / receiving.run_ps
         stages = " and ".join(map(str, receiving.stages))
-        yield f"Stage {stages} is waiting for what it receives for {share:.2%} of the run."
+        several = len(receiving.stages) > 1
+        who = (
+            f"Stages {stages} wait for what they receive"
+            if several
+            else (f"Stage {stages} waits for what it receives")
+        )
+        yield f"{who} for {share:.2%} of the run."
     else:
         yield "No stage is waiting for what it receives."
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from experiments.face import forms, inputs
 from experiments.notices import tell
@@ -15,7 +15,7 @@ from experiments.output import UsageError, hearing
 from experiments.studies import options as vary
 from experiments.studies.case import Case, Planned
 from experiments.studies.comparison import Conditions as Common
-from experiments.studies.options import STAGE_OPTIONS, STAGES, check_axes
+from experiments.studies.options import DEPLOYED_OPTIONS, STAGE_OPTIONS, STAGES, check_axes
 from experiments.studies.running.estimate import check_memory, limit_of
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
@@ -168,11 +168,22 @@ class Study:
     """What was said of the execution model; None is the one that an array is for."""
 
     def executed_by(self, array: Array, model: str | None = None) -> Execution:
-        """The execution on an array, under another model than was asked for if one is named."""
-        given = self.execution
-        if isinstance(given, Execution) and given.model == model:
-            model = None
-        return inputs.execution_of(model or given, self.options, array)
+        """The execution on an array, under another model than was asked for if one is named.
+
+        The published one has no options of the deployed one.
+        """
+        given, options = self.execution, self.options
+        if model is None or (isinstance(given, Execution) and given.model == model):
+            return inputs.execution_of(given, options, array)
+        if model == "published":
+            lacks = {*DEPLOYED_OPTIONS, "strict_memory"}
+            options = cast(
+                "forms.StudyOptions", {k: v for k, v in options.items() if k not in lacks}
+            )
+        found = inputs.execution_of(model, options, array)
+        if isinstance(given, Execution):
+            found = replace(found, staging=given.staging, mode=given.mode)
+        return found
 
     def run_by(self, array: Array, network: Network) -> Network:
         """One of those that were ``given``, as the software of an array runs it."""

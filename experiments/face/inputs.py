@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -79,11 +79,16 @@ def run_by(array: Array | None, network: Network, transforms: Sequence[str] = ()
     if form and not chosen and attention_cores(network):
         transforms = [f"attention={form}", *transforms]
     stack = (array and array.stack) or Stack()
-    return _formed(network, tuple(transforms), sums=stack.sum_kernels, loss=stack.loss_kernels)
+    sums, loss = stack.sum_kernels, stack.loss_kernels
+    return _formed(network, network.sizes, tuple(transforms), sums=sums, loss=loss)
 
 
 @once_for_each
-def _formed(network: Network, transforms: tuple[str, ...], *, sums: bool, loss: bool) -> Network:
+def _formed(
+    network: Network, sizes: Hashable, transforms: tuple[str, ...], *, sums: bool, loss: bool
+) -> Network:
+    """A network of these ``sizes``, which equal ones may lack."""
+    del sizes
     return with_kernels(transformed(network, transforms), sums=sums, loss=loss)
 
 

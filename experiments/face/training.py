@@ -39,6 +39,7 @@ from experiments.report.training import training_page
 from experiments.results.formats import flat
 from experiments.results.result import Answer, Result
 from experiments.results.sweeps import axes_of
+from experiments.studies.options import first_array
 from experiments.studies.training.pipeline import METHOD, piped, piped_tables
 from experiments.studies.training.run import Trained, Training, each, unread_changes
 from experiments.studies.training.sweep import points, swept
@@ -145,7 +146,7 @@ def train(
     made = loaded(network)
     on = partial(_on, made, execution, options)
     asked = Training(
-        **on(array_of(array, changes)),
+        **on(array_of(first_array(axes_of(vary) if vary else ()) or array, changes)),
         method=methods[0],
         workers=workers,
         iterations=iterations,

@@ -7,8 +7,8 @@ from typing import Any
 
 from experiments.files.job import Job, Written
 from experiments.output import to_json
-from hardware.reader import Fields
 from planners import Axes
+from workloads.importers.fields import Fields
 
 WITHOUT_EFFECT = re.compile(
     r"(optimizer\.params|scheduler|bf16|fp16|amp|fp32|zero_optimization|activation_checkpointing"

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from experiments.encodings import comment
-from hardware.reader import Fields, shown
+from hardware.reader import shown
 from planners import Axes
 from workloads import Transformer
+from workloads.importers.fields import Fields
 
 ORDER = ("batch", "precision", "optimizer", "parallel", "zero", "micro_batch", "recompute")
 USUAL_NODE = 8

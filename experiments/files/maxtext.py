@@ -8,9 +8,10 @@ from dataclasses import fields
 from typing import Any
 
 from experiments.files.job import Job, Written, optimizer_read
-from hardware.reader import Fields, shown
+from hardware.reader import shown
 from planners import Axes
 from workloads import Transformer
+from workloads.importers.fields import Fields
 from workloads.importers.hugging_face import LLAMA_BLOCK
 
 MODELS = {

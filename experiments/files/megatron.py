@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.files.job import USUAL_NODE, Job, Written, optimizer_read, usual_schedule
-from hardware.reader import Fields
 from planners import Axes, PlanError
 from planners.axes.stage_devices import layout_counts, layout_of
+from workloads.importers.fields import Fields
 
 _SIZES = {
     "layers": "num_layers",

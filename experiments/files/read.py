@@ -20,8 +20,9 @@ from experiments.notices import tell
 from experiments.options import leaves
 from experiments.output import UsageError, deliver
 from experiments.results.result import Result
-from hardware.reader import Fields, parse_json, parse_toml, parse_yaml, read_text
+from hardware.reader import parse_json, parse_toml, parse_yaml, read_text
 from workloads import Transformer
+from workloads.importers.fields import Fields
 from workloads.importers.hugging_face import config_of, read_config
 
 HUGGING_FACE = "Hugging Face's config.json"

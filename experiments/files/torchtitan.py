@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.files.job import Job, Written, optimizer_read, toml, usual_schedule
-from hardware.reader import Fields, shown
+from hardware.reader import shown
 from planners import Axes
+from workloads.importers.fields import Fields
 
 MODELS = {
     "llama3-8b": ("llama3", "8B"),

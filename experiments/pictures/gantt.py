@@ -142,7 +142,7 @@ def time_said(seconds: float) -> str:
 def part_thousands(axes: Axes) -> None:
     """Large times on the lower axis as ``time_said`` has them."""
     if axes.get_xlim()[1] >= 1000:
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_major_formatter("{x:,.10g}")
 
 
 def plot_gantt(charts: Sequence[Chart]) -> Figure:

@@ -300,7 +300,8 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
         whole = planner == AXES and not cases["execution"].str.contains("micro-batches of").any()
         once = " (a device takes its whole share at once)" * whole
         yield f"{planner} is slower than data parallelism{once} for {network}{points}"
-    every = (case for point in grid.points() for case in grid.cases(point))
+    infers = cases["execution"].str.contains("inference").any()
+    every = (case for point in grid.points() * bool(infers) for case in grid.cases(point))
     stagings = [case.execution.staging for case in every if case.execution.inference]
     if any(one and (one.parallel.pp if one.parallel else one.stages) > 1 for one in stagings):
         yield BETWEEN_BATCHES

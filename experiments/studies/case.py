@@ -216,7 +216,7 @@ class Case:
         about = {
             "model": MODEL_VERSION,
             "outputs": OUTPUTS_VERSION,
-            "execution": _options(self.execution, self.network),
+            "execution": _options(self),
             "network": _layers(self.network),
             "planner": [
                 self.planner_name,
@@ -234,12 +234,17 @@ class Case:
         return digest(about)
 
 
-def _options(execution: Execution, network: Network) -> dict[str, Any]:
+def _options(case: Case) -> dict[str, Any]:
     """An execution model's options; of others' schedules what they do, of cuts layers' numbers."""
+    network, execution = case.network, case.execution
     options, staging = asdict(execution), execution.staging
     if staging is not None and staging.schedule:
         axes = staging.parallel or Axes(pp=max(staging.stages, 2), vp=staging.virtual)
-        many = staging.micro_batches if staging.micro_batches > 1 else 2 * axes.pp
+        many = staging.micro_batches
+        if samples := staging.samples(axes.pp):
+            size = execution.planned(case.array).group.size
+            dp = axes.dp or size // (axes.pp * axes.tp * axes.cp)
+            many = case.batch // max(dp * samples, 1)
         options["staging"]["schedule"] = identity(staging.schedule, axes.pp, axes.vp, many)
     if staging is not None and staging.cuts:
         number = {layer.name: i for i, layer in enumerate(network.layers)}
@@ -308,10 +313,12 @@ def plan_of(case: Case) -> Plan:
     array, staging = case.execution.planned(case.array), case.execution.staging
     if staging is not None:
         _check_schedule(staging)
+        flushes = schedule_of(staging.usual_schedule).flushes
+        staging = None if staging.is_whole and flushes else staging
     open_, own = staging is not None and staging.is_open, isinstance(case.planner, Planned)
     if open_ and not own and planner is not load_planner("search"):
         raise PlanError("stages=auto: planner 'search' finds stages; take --planner search")
-    if staging is None or staging.is_whole or open_ or own or plans_stages(planner):
+    if staging is None or open_ or own or plans_stages(planner):
         told: dict[str, Any] = {"execution": case.execution} if takes_execution(planner) else {}
         plan = asked(planner, case.network, array, case.batch, objective, **told)
     else:

@@ -17,10 +17,10 @@ from workloads.cache import once_for_each
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The longest stretch of a graph that repeats itself, and what has the same operators.
+    """What of a graph repeats itself (``blocks_of``).
 
     ``firsts`` are the first node of each block, ``end`` the one behind the last. Unless they are
-    ``alike`` some differ in size: what stands between blocks belongs to the one before it.
+    ``alike`` some differ: what stands between blocks goes with the one before it.
     """
 
     firsts: tuple[int, ...]
@@ -245,7 +245,7 @@ def _crossings(cuts: range, last: Sequence[int], aside: Set[int] = frozenset()) 
 
 @once_for_each
 def _read_by_blocks(graph: Graph) -> frozenset[int]:
-    """Nodes whose tensor stretches that are alike read, each behind the other.
+    """Nodes whose tensor is read by several stretches that are alike, one behind the other.
 
     Without it one tensor crosses the cuts between these. The branches of a block are beside each
     other: several tensors cross the cuts between those.

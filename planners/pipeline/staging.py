@@ -70,20 +70,21 @@ class Staging:
     def without_axes(self) -> Staging | None:
         """What of it planners read that plan no axes; None for nothing.
 
-        They have none of the stages of the axes, of which schedule, cuts and the like are.
+        They have none of the stages of the axes, of which schedule, cuts and the like are; what
+        all stages compute again is computed again there, too.
         """
         plain = replace(
             self, parallel=None, axis_order="", micro_batch=0, stage_hw="", stage_layers=()
         )
         if plain != self and plain.stages == plain.virtual == 1:
-            plain = Staging(micro_batches=self.micro_batches)
+            again = self.recompute if self.recompute == "all" else ""
+            plain = Staging(micro_batches=self.micro_batches, recompute=again)
         return None if plain == Staging() != self else plain
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a step as without it: one stage, which takes the batch at once."""
-        asked = replace(self, schedule="", tied="", vertical_sync=False, batches=0)
-        return asked == Staging()
+        """Whether it is a step as without it, if it flushes: one stage, the batch at once."""
+        return replace(self, schedule="", tied="") == Staging()
 
     def check_recompute(self) -> None:
         """Raise PlanError where a stage is to compute again that is not there."""

@@ -199,7 +199,7 @@ def spread(groups: Groups) -> str | None:
     """What a scatter needs that is not there: a grid, or a link from the first to each member."""
     if groups.box is not None or _to_all(groups).load.flows.max(initial=0.0) <= 1:
         return None
-    return "scatter-gather needs groups that are boxes of a ring, torus or mesh, or all linked"
+    return "needs groups that are boxes of a ring, torus or mesh, or all linked"
 
 
 def _laps(collective: str, phases: Pattern) -> Pattern:
@@ -258,7 +258,8 @@ class Algorithm:
             return f"{self.name} needs a power of two members, not {groups.size}"
         if self.boxes and groups.box is None:
             return f"{self.name} needs groups that are boxes of a ring, torus or mesh"
-        return self.needs(groups)
+        why = self.needs(groups)
+        return why and f"{self.name} {why}"
 
     def pattern(self, collective: str, groups: Groups) -> Pattern:
         """Its phases where it applies; the steps are made once for all collectives and sizes."""

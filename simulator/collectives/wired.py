@@ -140,21 +140,21 @@ def _packed(
 
 def one_group(groups: Groups) -> str | None:
     """What one to many is not of: groups that run together."""
-    return None if groups.count == 1 else f"it is of one group, not of {groups.count} at once"
+    return None if groups.count == 1 else f"is of one group, not of {groups.count} at once"
 
 
 def cables(groups: Groups) -> str | None:
     """What rings on cables need that is not there."""
     if _strung(groups) is not None:
         return None
-    return "this needs members on cables (topology.levels), as many rings for all"
+    return "needs members on cables (topology.levels), as many rings for all"
 
 
 def summing_switch(groups: Groups) -> str | None:
     """What sums in a switch need that is not there."""
     if reduces(groups):
         return None
-    return "in-switch needs a switch that sums (reduces), with a port for each member"
+    return "needs a switch that sums (reduces), with a port for each member"
 
 
 def _strung(groups: Groups) -> Strung | None:

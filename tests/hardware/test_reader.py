@@ -294,7 +294,7 @@ def test_rows_of_a_table_have_their_lines() -> None:
 
 
 def test_dots_of_texts_and_numbers_are_no_depth() -> None:
-    text = f'a = "{"a." * 300}"\nb = [{"0.5, " * 300}]\n# {"a." * 300}'
+    text = f'a = "{"a." * 300}"\nb = [{"0.5, " * 300}]\nc = """\n{"." * 300}"""\n# {"a." * 300}'
     found = parse_toml(text, "f", SpecError)
     assert [len(found["a"]), len(found["b"])] == [600, 300]
 
@@ -307,5 +307,5 @@ def test_a_pipe_by_name_is_not_waited_for(tmp_path: Path) -> None:
     end, start = os.pipe()  # as the shell has it for <(command)
     os.write(start, b"a text")
     os.close(start)
-    assert read_text(f"/dev/fd/{end}", SpecError) == "a text"
+    assert read_text(f"/proc/self/fd/{end}", SpecError) == "a text"
     os.close(end)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hardware.reader import Fields, checked, hint, parse_json, read_text, shown
+from hardware.reader import checked, hint, parse_json, read_text, shown
+from workloads.importers.fields import Fields
 from workloads.importers.transformer_file import changed, described, model_of, sequence
 from workloads.network import Network
 from workloads.tensors import NetworkError

@@ -171,6 +171,10 @@ class Kept:
 Tensors = tuple[Role | Operand | Kept, ...]
 
 
+FLAGS = frozenset(one.name for one in fields(Layer) if isinstance(one.default, bool))
+"""What of a layer is true or false."""
+
+
 def _is_count(answer: object, least: int = 0) -> bool:
     return isinstance(answer, Integral) and int(answer) >= least
 
@@ -301,7 +305,9 @@ class LayerType:
             also = ANY_LAYER + WEIGHTED_LAYER * self.weighted
             has = ", ".join((*self.keys, *also))
             return None if key in also else f"{self.name} has no {key}; it has {has}"
-        least = int(key != "padding" and not isinstance(value, bool))
+        if isinstance(value, bool):
+            return None if key in FLAGS else f"{key} {value!r}: a whole number"
+        least = int(key != "padding")
         numbers = sides(value) if key in WINDOW else (value, value)
         if len(numbers) == 2 and all(_is_count(n, least) for n in numbers):
             return None

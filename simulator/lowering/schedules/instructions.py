@@ -81,8 +81,9 @@ def forward_instructions(
     many = found.turns_of(pipeline.micro_batches * batches // rounds)
     early = ahead(pipeline, rank, replica)
     who = Rank(rank, len(pipeline.places), pipeline.virtual, many, early)
-    order = (one for one in schedule.passes(who) if Part.FORWARD in one.parts)
-    once = list(order) if pipeline.virtual > 1 else [Pass(FORWARD, n) for n in range(many)]
+    once = [Pass(FORWARD, n) for n in range(many)]
+    if pipeline.virtual > 1:
+        once = [one for one in schedule.passes(who) if Part.FORWARD in one.parts]
     return tuple(
         found.instruction(Pass(FORWARD, one.number + again * many, one.chunk))
         for again in range(rounds)

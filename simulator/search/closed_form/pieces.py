@@ -306,7 +306,7 @@ def _held(worker: Worker, graph: Graph) -> tuple[float, float, float]:
 def pieces_of(network: Network) -> tuple[int, ...]:
     """The nodes in front of which stages may begin: blocks, and what is before and behind them.
 
-    Without blocks, wherever one tensor crosses; each piece has weights.
+    Without blocks that are alike, wherever one tensor crosses; each piece has weights.
     """
     graph = partition_graph(network)
     blocks = blocks_of(graph)

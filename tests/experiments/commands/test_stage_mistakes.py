@@ -144,10 +144,13 @@ def test_a_stage_that_does_not_fit_its_memory_is_named(capsys: pytest.CaptureFix
 
 
 def backwards(rank: Rank) -> Iterator[Pass]:
-    """All ranks but the last begin with the errors that only they can bring about."""
+    """All ranks but the last wait for its errors, and it for all of their micro-batches."""
     passes = [Pass(FORWARD, n) for n in range(rank.micro_batches)]
     back = [Pass(BACKWARD, n) for n in range(rank.micro_batches)]
-    yield from (passes + back if rank.rank == rank.ranks - 1 else back + passes)
+    if rank.rank == rank.ranks - 1:
+        yield from passes + back
+    else:
+        yield from (one for pair in zip(passes, back, strict=True) for one in pair)
 
 
 def forgetful(rank: Rank) -> Iterator[Pass]:

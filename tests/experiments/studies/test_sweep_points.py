@@ -1,11 +1,16 @@
 """Each point of a sweep is the step that ``simulate`` runs with the same values."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import accelarray
 from experiments.cli import main
+from experiments.face.inputs import run_by
+from hardware import load_array
+from simulator import DEPLOYED
+from workloads import load_network
 
 NETWORK = "gpt2:layers=2"
 
@@ -95,3 +100,43 @@ def test_data_parallelism_has_nothing_of_the_axes_stages(options: dict[str, Any]
     (row,) = [row for row in both.rows() if row["planner"] == "axes"]
     staged = accelarray.simulate("gpt2:layers=4", parallel="dp=4,pp=2", **on, **options)
     assert row["speedup"] == pytest.approx(plain.iteration_s / staged.iteration_s)
+
+
+def test_the_published_model_has_no_options_of_the_deployed_one() -> None:
+    on: dict[str, Any] = {"networks": "lenet", "array": "tpu-v3-8", "batch": 64, "jobs": 1}
+    for options in ({"bucket": "1 MB"}, {"execution": replace(DEPLOYED, mode="inference")}):
+        table = accelarray.sweep(
+            {"execution": ["published", "deployed"]}, planners="data_parallel", **on, **options
+        ).to_frame()
+        assert [text.partition(",")[0] for text in table["execution"]] == ["published", "deployed"]
+        words = ["bucket" in text for text in table["execution"]]
+        assert words == [False, "bucket" in options]
+        inference = ["inference" in text for text in table["execution"]]
+        assert inference == ["execution" in options] * 2
+
+
+def test_what_all_stages_compute_again_the_baseline_does_too() -> None:
+    found = accelarray.sweep(
+        {"recompute": ["none", "stages:all", "full"]},
+        "gpt2:layers=2:seq=64",
+        "axes",
+        "dgx-a100",
+        64,
+        parallel="dp=8",
+        jobs=1,
+    )
+    assert [*found.to_frame()["speedup"]] == [1, 1, 1]
+
+
+def test_runs_on_arrays_are_checked_on_these() -> None:
+    vary = {"array": ["h100-cluster", "a100-cluster"]}
+    found = accelarray.train(
+        NETWORK, 8, vary=vary, overlap="none", iterations=2, set={"nodes": 1}
+    ).rows()
+    assert found[0]["time_s"] < found[1]["time_s"]
+
+
+def test_a_network_keeps_its_sizes_whoever_asked_before() -> None:
+    network, array = load_network(NETWORK), load_array("h100-cluster")
+    assert run_by(array, replace(network, sizes=None)).sizes is None
+    assert run_by(array, network).sizes is network.sizes is not None

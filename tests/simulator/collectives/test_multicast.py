@@ -71,7 +71,7 @@ def test_a_mesh_of_unicasts_crowds_the_first_links(side: int) -> None:
 def test_nobody_takes_them_unasked_and_not_of_several_groups() -> None:
     w = nodes(8, "switch")
     assert chosen(w, "broadcast", w.nodes, S)[0] not in ("unicast", "multicast")
-    with pytest.raises(CollectiveError, match="it is of one group, not of 2 at once; for this"):
+    with pytest.raises(CollectiveError, match="is of one group, not of 2 at once; for this"):
         jobs(w, "broadcast", [[0, 1], [2, 3]], S, "multicast")
     with pytest.raises(CollectiveError, match="multicast does not do all-reduce"):
         jobs(w, "all-reduce", w.nodes, S, "multicast")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.studies.case import Case, plan_of
+from experiments.studies.case import Case, plan_of, staged_plan
 from hardware import Arithmetic, Array, Device, Group, by_core, load_array
-from planners import Axes, Partition, Plan, PlanError, Split, Staging, Update, load_planner
+from planners import TIME, Axes, Partition, Plan, PlanError, Split, Staging, Update, load_planner
 from planners.order import Kind, Phase
 from planners.partition import II, III, I
 from planners.plan.updates import updates_of
@@ -174,7 +174,9 @@ def staged(name: str, array: Array, stages: int, micro_batches: int, execution: 
     staging = Staging(stages=stages, micro_batches=micro_batches, tied="copies")
     network = load_network(name)
     asked = replace(execution, staging=staging)
-    return plan_of(Case(network, "data_parallel", array, 64, execution=asked))
+    case = Case(network, "data_parallel", array, 64, execution=asked)
+    plan = staged_plan(case, TIME, staging)
+    return with_updates(network, plan, array, asked)
 
 
 @pytest.mark.parametrize(

@@ -159,3 +159,15 @@ def test_export_of_a_step_without_stages(capsys: pytest.CaptureFixture[str]) -> 
     words = ["simulate", "gpt2:layers=2:seq=64", "--array", "h100-cluster", "--set", "nodes=1"]
     assert main([*words, "--batch", "8", "--parallel", "dp=8", "--export", "pipelining"]) == 2
     assert "of pipelines with as many replicas of each stage" in capsys.readouterr().err
+
+
+def test_inference_goes_by_a_file_without_virtual_stages(tmp_path: Path) -> None:
+    """It has the order of one batch, and inference takes several, one behind the other."""
+    on: dict[str, Any] = {"array": "dgx-a100", "batch": 64, "micro_batches": 4}
+    network = "gpt2:layers=4:seq=64:tied=no"
+    cut: dict[str, Any] = {"parallel": "dp=4,pp=2"}
+    file = tmp_path / "order.csv"
+    file.write_text(accelarray.simulate(network, **on, **cut).export("pipelining"))
+    found = accelarray.simulate(network, **on, **cut, schedule=str(file), mode="inference")
+    plain = accelarray.simulate(network, **on, **cut, mode="inference")
+    assert found.iteration_s == plain.iteration_s
