@@ -139,4 +139,5 @@ def test_runs_on_arrays_are_checked_on_these() -> None:
 def test_a_network_keeps_its_sizes_whoever_asked_before() -> None:
     network, array = load_network(NETWORK), load_array("h100-cluster")
     assert run_by(array, replace(network, sizes=None)).sizes is None
-    assert run_by(array, network).sizes is network.sizes is not None
+    assert network.sizes is not None
+    assert run_by(array, network).sizes == network.sizes
