@@ -86,13 +86,10 @@ def _sentences(
     if receiving.receiving:
         share = receiving.receiving / receiving.run_ps
         stages = " and ".join(map(str, receiving.stages))
-        several = len(receiving.stages) > 1
-        who = (
-            f"Stages {stages} wait for what they receive"
-            if several
-            else (f"Stage {stages} waits for what it receives")
-        )
-        yield f"{who} for {share:.2%} of the run."
+        said = f"Stage {stages} waits for what it receives"
+        if len(receiving.stages) > 1:
+            said = f"Stages {stages} wait for what they receive"
+        yield f"{said} for {share:.2%} of the run."
     else:
         yield "No stage is waiting for what it receives."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -21,7 +21,6 @@ from planners import AXES, PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
-from workloads.cache import once_for_each
 from workloads.transforms import transformed, with_kernels
 
 CHOSEN = ", attention "
@@ -79,17 +78,8 @@ def run_by(array: Array | None, network: Network, transforms: Sequence[str] = ()
     if form and not chosen and attention_cores(network):
         transforms = [f"attention={form}", *transforms]
     stack = (array and array.stack) or Stack()
-    sums, loss = stack.sum_kernels, stack.loss_kernels
-    return _formed(network, network.sizes, tuple(transforms), sums=sums, loss=loss)
-
-
-@once_for_each
-def _formed(
-    network: Network, sizes: Hashable, transforms: tuple[str, ...], *, sums: bool, loss: bool
-) -> Network:
-    """A network of these ``sizes``, which equal ones may lack."""
-    del sizes
-    return with_kernels(transformed(network, transforms), sums=sums, loss=loss)
+    network = transformed(network, transforms)
+    return with_kernels(network, sums=stack.sum_kernels, loss=stack.loss_kernels)
 
 
 def _is_module(given: Any) -> bool:

@@ -272,6 +272,12 @@ def _executions(cases: pandas.DataFrame, axes: Sequence[str]) -> tuple[list[str]
     return always, [", ".join(own) for own in others]
 
 
+def _infers_in_stages(grid: Grid) -> bool:
+    every = (case.execution for point in grid.points() for case in grid.cases(point))
+    stagings = (one.staging for one in every if one.inference and one.staging)
+    return any((one.parallel.pp if one.parallel else one.stages) > 1 for one in stagings)
+
+
 def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
     crossed = changes_of_place(grid, cases)
     for cross in crossed or []:
@@ -300,10 +306,7 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
         whole = planner == AXES and not cases["execution"].str.contains("micro-batches of").any()
         once = " (a device takes its whole share at once)" * whole
         yield f"{planner} is slower than data parallelism{once} for {network}{points}"
-    infers = cases["execution"].str.contains("inference").any()
-    every = (case for point in grid.points() * bool(infers) for case in grid.cases(point))
-    stagings = [case.execution.staging for case in every if case.execution.inference]
-    if any(one and (one.parallel.pp if one.parallel else one.stages) > 1 for one in stagings):
+    if cases["execution"].str.contains("inference").any() and _infers_in_stages(grid):
         yield BETWEEN_BATCHES
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"

@@ -78,12 +78,8 @@ def between_blocks(graph: Graph) -> list[int]:
 
 def most_stages(graph: Graph) -> int:
     """How many stages of whole blocks there are; where blocks are unlike or few, of pieces."""
-    blocks = blocks_of(graph)
-    return (
-        len(blocks.firsts)
-        if repeats_blocks(graph)
-        else max(len(blocks.firsts), len(between_blocks(graph)))
-    )
+    blocks = len(blocks_of(graph).firsts)
+    return blocks if repeats_blocks(graph) else max(blocks, len(between_blocks(graph)))
 
 
 def usual_first_nodes(network: Network, stages: int) -> tuple[int, ...]:

@@ -76,7 +76,7 @@ def gathered(
     parts: InParts, mine: Sequence[Operator], weight_bytes: Callable[[int], float]
 ) -> Iterator[Window]:
     """When each unit's weights are whole, forward and backward; ``weight_bytes`` are a node's."""
-    spans = [_spans(mine, forward=forward, needed=True) for forward in (True, False)]
+    spans = [_spans(mine, forward=forward) for forward in (True, False)]
     forth, back = ([_span(unit, some) for unit in parts.units] for some in spans)
     last = len(parts.units) - 1
     for k, nodes in enumerate(parts.gathered):
@@ -91,16 +91,14 @@ def gathered(
             yield Window((begins or again)[0], again[1], size)
 
 
-def _spans(
-    mine: Iterable[Operator], *, forward: bool, needed: bool = False
-) -> dict[int, tuple[int, int]]:
+def _spans(mine: Iterable[Operator], *, forward: bool) -> dict[int, tuple[int, int]]:
     """Per node its first and last operator of forward, or of what is between that and update.
 
-    Its weights are not ``needed`` by what rides on it and is computed again for the next block.
+    What rides on it and is computed again, for the next block, needs none of its weights.
     """
     found: dict[int, tuple[int, int]] = {}
     for i, op in enumerate(mine):
-        if needed and op.phase is Phase.RECOMPUTE and not op.macs:
+        if op.phase is Phase.RECOMPUTE and not op.macs:
             continue
         if op.phase is not Phase.UPDATE and (op.phase is Phase.FORWARD) is forward:
             found[op.node] = found.get(op.node, (i, i))[0], i
