@@ -145,3 +145,9 @@ def test_a_layer_made_by_itself_has_whole_numbers(sizes: dict[str, Any]) -> None
     layer = Layer("x", "fc", ("input",), Tensor(8), Tensor(8), **sizes)
     with pytest.raises(NetworkError, match=r"'x': .* all other sizes must be whole numbers"):
         Network("net", Tensor(8), (layer,))
+
+
+def test_true_is_no_size() -> None:
+    net = Builder("net", 8, 4, 4)
+    with pytest.raises(NetworkError, match="features True: a whole number"):
+        net.layer("conv", "one", features=True, kernel=3)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import accelarray
 from experiments.explain.freeing import (
     GENTLE,
     LITTLE,
@@ -16,6 +17,7 @@ from experiments.explain.freeing import (
 from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
 from experiments.studies.options import with_options
 from hardware import load_array
+from planners import PlanError
 from simulator import DEPLOYED, PUBLISHED, Timeline
 from simulator.engine.operations import CLASSES
 from workloads import load_network
@@ -164,3 +166,15 @@ def test_what_needs_more_is_not_said_to_free() -> None:
     alone = replace(Case(load_network("alexnet"), "data_parallel", chip, 64), execution=DEPLOYED)
     some = found(alone)
     assert {some[f"--zero {stage}"].reason for stage in (1, 2, 3)} == {"frees nothing"}
+
+
+def test_what_simulate_refuses_frees_nothing() -> None:
+    """The head uses the embedding's weights, of which AccPar's shares give it other parts."""
+    on: dict[str, Any] = {"array": "mixed-a100-h100", "batch": 64}
+    rows = accelarray.explain("gpt2:layers=2", "accpar", **on).to_dict()["frees"]
+    (row,) = [row for row in rows if row["what"] == "--zero 3"]
+    with pytest.raises(PlanError) as refused:
+        accelarray.simulate("gpt2:layers=2", "accpar", zero=3, **on)
+    assert row["reason"] == str(refused.value)
+    assert row["frees_bytes"] is None
+    assert row is rows[-1]

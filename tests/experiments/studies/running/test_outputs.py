@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 
 from experiments.studies.case import Case, step_of
-from experiments.studies.running.outputs import NAMES, Outputs, overflow_of, run_case
+from experiments.studies.running.outputs import (
+    NAMES,
+    Outputs,
+    fastest_alone,
+    overflow_of,
+    run_case,
+)
 from hardware import load_array
 from simulator import DEPLOYED, Execution, overflow, shares
 from tests.planners.wide_graphs import every_pair_added
@@ -110,3 +116,21 @@ def test_unfolded_is_the_same_step_and_another_case() -> None:
         close, exact = run_case(folded), run_case(unfolded)
         for name in ("iteration_s", "computing", "exact", "uneven", "idle_cores", "memory"):
             assert close.get(name) == exact.get(name)
+
+
+def test_the_fastest_kind_alone_runs_the_arrays_software() -> None:
+    array = load_array("mixed-a100-h100", usual=True)
+    alone = fastest_alone(array)
+    assert [device.name for device, _ in alone.group.kinds] == ["h100-sxm"]
+    assert alone.stack == array.stack is not None
+    assert alone.model == array.model
+
+
+def test_rounding_leaves_no_class_of_memory_below_nothing() -> None:
+    """Uneven shares of several kinds: a store refuses negative bytes when it is read again."""
+    execution = replace(DEPLOYED, whole_shards=False)
+    for name in ("accpar-mixed", "mixed-v100-t4"):
+        for batch in (512, 1024):
+            case = Case(load_network("lenet"), "accpar", load_array(name), batch, "time")
+            outputs = run_case(replace(case, execution=execution))
+            assert min(min(one["by_class"]) for one in outputs["memory"]) >= 0
