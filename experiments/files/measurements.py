@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from experiments.encodings import comment
+from experiments.notices import tell
 from experiments.output import UsageError
 from experiments.results.formats import csv_of
 from hardware.reader import MOST_ROWS, parse_json, read_text, shown
@@ -68,6 +69,8 @@ _ROW = re.compile(
     r"^\s*(\d{1,20})\s+\d{1,20}\s+[a-z]\w{0,12}(?:\s+[a-z]\w{0,12})?(?:\s+-?\d{1,6})?"
     rf"{_NUMBER * 3}\s+\S{{1,12}}(?:{_NUMBER * 3}\s+\S{{1,12}})?\s*$"
 )
+_SIZED = re.compile(r"^\s*\d{1,20}\s+\d{1,20}\s+[a-z]")
+"""How a row begins, of which some have no time (nan, -1)."""
 _PREFIX = re.compile(r"^\[\d+,\d+\]<std\w{3}>:|^\d+: ")
 """What mpirun and srun write before each line."""
 
@@ -79,7 +82,7 @@ def is_nccl(text: str) -> bool:
 
 def nccl(text: str, path: str) -> Measured:
     """Read a run of nccl-tests or rccl-tests; raises UsageError."""
-    hosts, rows, device, skipped = dict[str, int](), list[Timed](), "", 0
+    hosts, rows, device, skipped = dict[str, int](), list[Timed](), "", list[int]()
     name = _PROGRAM.search(text) or _PROGRAM.search(Path(path).name)
     if name is None:
         other = _OTHER.search(text)
@@ -96,7 +99,7 @@ def nccl(text: str, path: str) -> Measured:
         elif found := _ROW.match(line):
             size, seconds = float(found[1]), float(found[2]) / 1e6
             if not size or not seconds:
-                skipped += 1
+                skipped += [number] if size else []
                 continue
             algbw = size / seconds / 1e9
             if abs(algbw - float(found[3])) > 0.02 * algbw + 0.011:
@@ -105,12 +108,17 @@ def nccl(text: str, path: str) -> Measured:
                     f"({algbw:.2f} GB/s)"
                 )
             rows.append(Timed(PROGRAMS[name[1]], size, seconds))
+        elif _SIZED.match(line):
+            skipped.append(number)
     if not hosts:
         raise UsageError(f"{path}: no lines as '# Rank 0 ... on HOST device 0': who took part?")
     if not 1 <= len(rows) <= MOST_TIMED:
         raise UsageError(f"{path}: {len(rows)} rows of sizes and times; 1 to {MOST_TIMED} are read")
     if sum(hosts.values()) < 2:
         raise UsageError(f"{path}: one rank exchanges nothing")
+    if skipped:
+        lines = ", ".join(map(str, skipped[:5])) + (", ..." if skipped[5:] else "")
+        tell(f"{path}: {len(skipped)} rows without a time are left out (lines {lines})")
     return Measured(path, device, tuple(hosts.values()), tuple(rows))
 
 

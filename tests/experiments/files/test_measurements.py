@@ -14,6 +14,7 @@ from experiments.files.measurements import mllog, nccl
 from experiments.measured.case import RowCase
 from experiments.measured.rows import load
 from experiments.measured.study import ready
+from experiments.notices import AccelarrayWarning
 from experiments.output import UsageError
 from experiments.wires import WiresResult, calibrated_wires
 from hardware import load_array
@@ -92,6 +93,14 @@ def test_what_is_wrong_with_a_table_is_told(old: str, new: str, said: str) -> No
     assert old in GOOD
     with pytest.raises(UsageError, match=said):
         nccl(GOOD.replace(old, new, 1 if old == " 134.22 " else -1), "out.txt")
+
+
+@pytest.mark.parametrize("time", ["nan", "-1.00", "0.00"])
+def test_rows_without_a_time_are_told(time: str) -> None:
+    text = GOOD + table("all_reduce", [(2**20, 1e-3)], 8).replace("1000.0", time)
+    line = next(n for n, one in enumerate(text.splitlines(), 1) if time in one.split())
+    with pytest.warns(AccelarrayWarning, match=rf"out.txt: 1 rows .* left out \(lines {line}\)"):
+        assert len(nccl(text, "out.txt").rows) == 1
 
 
 SIZES = [float(1 << power) for power in range(12, 30, 2)]
