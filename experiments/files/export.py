@@ -172,16 +172,9 @@ def job_of(case: Case, plan: Plan) -> Job:
 
 def _zero(plan: Plan) -> int:
     """The stage of ZeRO of all layers; 0 where they differ."""
-    every = {own.updates and frozenset(own.updates) for own in _of_stages(plan)}
+    every = {own.updates and frozenset(own.updates) for own in plan.of_stages}
     updates = every.pop() if len(every) == 1 else ()
     return int(ZERO_STAGE[next(iter(updates))]) if len(updates) == 1 else 0
-
-
-def _of_stages(plan: Plan) -> list[Plan]:
-    """The plans of all stages, and of one without a pipeline itself."""
-    if plan.pipeline is None:
-        return [plan]
-    return [own for stage in plan.pipeline.stages for own in (stage.plans or (stage.plan,))]
 
 
 def _joined(array: Array) -> tuple[int, int]:
@@ -195,7 +188,7 @@ def _joined(array: Array) -> tuple[int, int]:
 def _by_samples(case: Case, plan: Plan, devices: int) -> tuple[Axes, int]:
     """Axes and micro-batch of a plan that splits by samples alone; raises UsageError."""
     pipeline = plan.pipeline
-    for own in _of_stages(plan):
+    for own in plan.of_stages:
         for split in own.splits():
             for node, partition in zip(own.nodes, split.partitions, strict=True):
                 if partition.type is not I or partition.share != 0.5:

@@ -95,7 +95,7 @@ SPLIT = (
     ),
     option("pipeline.micro_batches M", "micro-batches of a batch", "1"),
     option("pipeline.virtual V", "stages of each place; --parallel vp=V", "1"),
-    option("pipeline.cuts L1,L2", "layers that stages begin with", "whole blocks, or equal work"),
+    option("pipeline.cuts L1,L2", "layers that stages begin with", "whole blocks, or balanced"),
     option(
         "pipeline.tied copies",
         "weights that stages share: each stage stores a copy, and gradients are summed",

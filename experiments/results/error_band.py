@@ -9,6 +9,7 @@ it has not seen.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,11 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.studies.case import Case
+from experiments.studies.case import Case, Planned
 from experiments.studies.published_values import shipped_rows
 from experiments.terms import duration
 from hardware import Device
+from planners import Axes, Plan, Update
 from planners.axes.node_types import experts
+from planners.partition import IV, I, V
 from workloads import Network, partition_graph
 from workloads.attention import attention_cores
 
@@ -79,19 +82,43 @@ def features_of(case: Case) -> Features | None:
     if (staging is not None and staging.stage_hw) or not _is_language_model(case.network):
         return None
     device, _ = array.group.kinds[0]
-    axes = staging.parallel if staging else None
-    axes = axes.on(case.execution.planned(array).group.size, array.name) if axes else None
+    update, devices = case.execution.update, case.execution.planned(array).group.size
+    axes = Axes(pp=staging.stages if staging else 1)
+    if staging and staging.parallel:
+        axes = staging.parallel.on(devices, array.name)
+    elif isinstance(case.planner, Planned):
+        axes = _axes_of(case.planner.plan, case.network)
+        update = update or next(iter(case.planner.plan.of_stages[0].updates), "")
     return {
         "chip": _chip(device),
         "stack": array.stack.name,
         "bits": 8 * (device.product_bytes or device.arithmetic.element_bytes),
-        "zero3": case.execution.update == "weights",
-        "cp": axes is not None and axes.cp > 1,
+        "zero3": update == Update.WEIGHTS,
+        "cp": axes.cp > 1,
         "gpus": array.group.size,
         "experts": any(experts(node) for node in partition_graph(case.network)),
         "parameters": case.network.parameters,
-        **{axis: getattr(axes, axis) if axes else 1 for axis in ("tp", "pp", "ep")},
+        **{axis: getattr(axes, axis) for axis in ("tp", "pp", "ep")},
     }
+
+
+def _axes_of(plan: Plan, network: Network) -> Axes:
+    """What a plan splits, as axes: each halving of its first stage by what most layers do.
+
+    By sequence is cp, by samples dp, all else tp; where experts themselves are split it is ep.
+    """
+    own, found = plan.of_stages[0], Axes(pp=len(plan.pipeline.places) if plan.pipeline else 1)
+    of = {node.name for node in partition_graph(network) if experts(node)}
+    split = own.root
+    while split is not None:
+        types = dict(zip(own.nodes, (each.type for each in split.partitions), strict=True))
+        most = Counter(types[name] for name in own.nodes if name not in of).most_common(1)
+        usual = most[0][0] if most else I
+        tp, cp = 2 ** (usual not in (I, V)), 2 ** (usual is V)
+        ep = 2 ** any(types[name] is IV for name in own.nodes if name in of)
+        found = replace(found, tp=found.tp * tp, cp=found.cp * cp, ep=found.ep * ep)
+        split = split.halves[0] if split.halves else None
+    return found
 
 
 def _is_language_model(network: Network) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from experiments.studies.running.store import digest
-from hardware import COMMAND_LINE, Array, Device
+from hardware import COMMAND_LINE, Array
 from planners import (
     BASELINES,
     PLANNERS,
@@ -25,14 +25,13 @@ from planners import (
     planner_name,
 )
 from planners.errors import check_batch
-from planners.pipeline.balance import balanced
 from planners.pipeline.staging import micro_batch, named_cuts, places_of
 from planners.plan import Place
 from planners.registry import asked, plans_stages, reads_axes, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, OutOfMemoryError, Timeline, simulate
 from simulator.collectives.algorithms import CollectiveError
-from simulator.lowering.layer_times import layer_times
 from simulator.lowering.schedules.registry import SCHEDULES, identity, schedule_of
+from simulator.search.stages import balanced_stages
 from simulator.search.updates import with_updates
 from workloads import Network, partition_graph
 from workloads.cache import once_for_each
@@ -88,23 +87,7 @@ def first_layers(
         return named_cuts(graph, staging.cuts, stages)
     if stages == 1:
         return (0,)
-    kinds: dict[Device, list[float]] = {}
-    plain = replace(case.execution, staging=None, strict_memory=False)
-    rows = []
-    for k in range(stages):
-        place = places[k % len(places)]
-        group, number = array.part(place.first, place.count).group, place.first
-        rate = [0.0] * len(graph)
-        for device, count in group.kinds:
-            if device not in kinds:
-                times = layer_times(case.network, array, size, plain, number)
-                kinds[device] = [time.seconds for time in times]
-            many = replace(group, kinds=((device, count),)).size
-            rate = [r + many / s if s else r for r, s in zip(rate, kinds[device], strict=True)]
-            number += many
-        rows.append([1 / r if r else 0.0 for r in rate])
-    weighted = {layer.name for layer in case.network.layers if layer.weighted}
-    return balanced(rows, [node.name in weighted for node in graph])
+    return balanced_stages(case.network, array, size, case.execution, places, stages)
 
 
 OUTPUTS_VERSION = 4

@@ -198,14 +198,17 @@ class Plan:
                         f"of {own.batch} (stage {k}) are no batch of {self.batch}"
                     )
 
+    @property
+    def of_stages(self) -> list[Plan]:
+        """The plans of all stages, stage by stage; of one without a pipeline itself."""
+        if self.pipeline is None:
+            return [self]
+        return [own for stage in self.pipeline.stages for own in (stage.plans or (stage.plan,))]
+
     def splits(self) -> Iterator[Split]:
         """Every distinct split, parents before children, stage by stage."""
-        if self.pipeline is None:
-            yield from splits_below(self.root)
-            return
-        for stage in self.pipeline.stages:
-            for own in stage.plans or (stage.plan,):
-                yield from own.splits()
+        for own in self.of_stages:
+            yield from splits_below(own.root)
 
     def group(self, array: Array) -> Group:
         """The array's accelerators, as this plan halves them."""

@@ -1,4 +1,4 @@
-"""Stages of a pipeline: PipeDream on our own costs, and what no schedule of stages undercuts."""
+"""Stages of a pipeline, on our own costs: balanced, PipeDream's, and what no schedule undercuts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from hardware import Array, wires_of
+from hardware import Array, Device, wires_of
 from planners import Place, Plan, PlanError, Staging
 from planners.cost.objective import TIME, Objective
 from planners.order import Kind
+from planners.pipeline.balance import balanced
 from planners.pipeline.cost_models import Level, Paper
 from planners.pipeline.pipedream import plan_stages
 from planners.pipeline.profile import Profile, ProfileNode
@@ -27,7 +28,7 @@ from simulator.engine.timeline import Timeline
 from simulator.lowering.execution import Execution, usual
 from simulator.lowering.layer_times import LayerTime, layer_times, nodes_of
 from simulator.search.bounds import StepBound
-from workloads import Network, partition_graph
+from workloads import Graph, Network, partition_graph
 
 SCHEDULE = "pipedream"
 
@@ -81,6 +82,69 @@ def pipedream(
 pipedream.plans_stages = True  # type: ignore[attr-defined]
 
 
+def balanced_stages(
+    network: Network,
+    array: Array,
+    micro_batch: int,
+    execution: Execution,
+    places: Sequence[Place],
+    stages: int,
+) -> tuple[int, ...]:
+    """The first layer of each stage, so that the longest takes a micro-batch as short as may be.
+
+    A stage takes as long as its work or its sends, whichever is longer: what crosses its two
+    ends, over all links of its place. ``array`` is as it is planned. Raises PlanError where
+    there are more stages than layers with weights.
+    """
+    graph = partition_graph(network)
+    plain = replace(execution, staging=None, strict_memory=False)
+    kinds: dict[Device, list[LayerTime]] = {}
+    rows, sends = [], []
+    for k in range(stages):
+        place = places[k % len(places)]
+        group, number = array.part(place.first, place.count).group, place.first
+        rate = [0.0] * len(graph)
+        for device, count in group.kinds:
+            if device not in kinds:
+                kinds[device] = layer_times(network, array, micro_batch, plain, number)
+            many = replace(group, kinds=((device, count),)).size
+            times = [each.seconds for each in kinds[device]]
+            rate = [r + many / s if s else r for r, s in zip(rate, times, strict=True)]
+            number += many
+        rows.append([1 / r if r else 0.0 for r in rate])
+        crossing = _crossing_bytes(graph, kinds[group.kinds[0][0]])
+        back, on = (places[(k + way) % len(places)] for way in (-1, 1))
+        back_s = 0.0 if execution.inference else _sends_s(array, place, back)
+        sends.append(np.outer([back_s, _sends_s(array, place, on)], crossing))
+    weighted = {layer.name for layer in network.layers if layer.weighted}
+    return balanced(rows, [node.name in weighted for node in graph], sends)
+
+
+def _sends_s(array: Array, place: Place, other: Place) -> float:
+    """What a byte takes from all devices of a place to another's; nothing to itself."""
+    if place == other:
+        return 0.0
+    if array.group.leaf == "board":
+        sides = (array.part(side.first, side.count).group.kinds for side in (place, other))
+        return 1 / min(sum(d.network_bytes_per_s * n for d, n in kinds) for kinds in sides)
+    wires = wires_of(array)
+    one, two = (range(side.first, side.first + side.count) for side in (place, other))
+    return 1 / min(wires.injection_bytes_per_s(a, b) for a, b in ((one, two), (two, one)))
+
+
+def _crossing_bytes(graph: Graph, times: Sequence[LayerTime]) -> list[float]:
+    """Of all tensors that cross a cut before each node, and at the end: nothing."""
+    last_read = list(range(len(graph)))
+    for w, node in enumerate(graph):
+        for v in node.producers:
+            last_read[v] = w
+    change = [0.0] * (len(graph) + 2)
+    for v, last in enumerate(last_read):
+        change[v + 1] += times[v].output_bytes
+        change[last + 1] -= times[v].output_bytes
+    return [0.0, *accumulate(change[1 : len(graph)]), 0.0]
+
+
 def levels_of(array: Array) -> list[Level]:
     """The array as PipeDream sees it: so many of what is below, and the links between them."""
     ((device, _),) = array.group.kinds
@@ -109,19 +173,15 @@ def _units(network: Network, times: Sequence[LayerTime], *, ties: bool) -> Itera
     begins[0] = 0
     tied = [(node.tied, v) for v, node in enumerate(graph) if ties and node.tied is not None]
     begins = [first for first in begins if not any(u < first <= v for u, v in tied)]
-    last_read = [
-        max((w for w, n in enumerate(graph) if v in n.producers), default=v)
-        for v in range(len(graph))
-    ]
+    crosses = _crossing_bytes(graph, times)
     for first, end in zip(begins, [*begins[1:], len(graph)], strict=True):
         mine = times[first:end]
-        crossing = sum(times[v].output_bytes for v in range(end) if last_read[v] >= end)
         yield ProfileNode(
             str(first),
             "",
             sum(t.forward_s for t in mine),
             sum(t.backward_s for t in mine),
-            crossing,
+            crosses[end],
             sum(t.gradient_bytes for t in mine),
         )
 

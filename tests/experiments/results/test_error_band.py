@@ -29,6 +29,7 @@ from experiments.results.error_band import (
     Errors,
     Features,
     error_band,
+    features_of,
     shipped,
     widest,
 )
@@ -149,6 +150,36 @@ def test_every_answer_has_the_band_of_its_step(command: str) -> None:
     assert (band["low"], band["high"]) == (alone.low, alone.high)
     (said,) = re.findall(r"rror band\W.*?four in five", text_of(*result.tables()), re.DOTALL)
     assert said
+
+
+@pytest.mark.parametrize(
+    ("network", "parallel", "zero"),
+    [
+        ("llama3-8b:layers=2", "dp=2,tp=2,pp=2", 0),
+        ("llama3-8b:layers=2", "dp=2,cp=4", 3),
+        ("mixtral-8x7b:layers=2", "dp=4,ep=4,tp=2", 0),
+        ("mixtral-8x7b:layers=2", "dp=2,ep=8,tp=4", 0),
+    ],
+)
+def test_a_plans_file_has_the_band_of_the_axes_that_made_it(
+    network: str, parallel: str, zero: int, tmp_path: Path
+) -> None:
+    of: dict[str, Any] = {"network": network, "array": "dgx-h100", "batch": 16}
+    of["stack"] = "megatron-2025"
+    step = simulate(**of, parallel=parallel, zero=zero)
+    (tmp_path / "plan.json").write_text(json.dumps(step.plan.to_json()))
+    again = simulate(**of, plan=tmp_path / "plan.json")
+    assert features_of(again.case) == features_of(step.case)
+    assert again.error_band == step.error_band is not None
+
+
+def test_stages_without_axes_are_stages() -> None:
+    of: dict[str, Any] = ONE | {"network": "llama3-8b:layers=2"}
+    step = simulate(**of, planner="data_parallel", stages=2, micro_batches=4)
+    axes = simulate(**of, parallel="pp=2", micro_batch=1)
+    found = features_of(step.case), features_of(axes.case)
+    assert found[0] == found[1] is not None
+    assert found[0]["pp"] == 2
 
 
 def test_no_band_is_told_where_no_measured_step_is_known() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.studies.case import Case, first_layers, staged_plan
+from experiments.studies.case import Case, first_layers, plan_of, staged_plan
 from hardware import Array, Device, Group, load_array
 from planners import BASELINES, PLANNERS, PlanError, Staging
 from planners.cost.objective import TIME
@@ -67,6 +67,43 @@ def test_the_slowest_stage_is_no_slower_than_by_equal_numbers_of_layers() -> Non
         return max(sum(seconds[a:b]) for a, b in zip(cuts, ends, strict=True))
 
     assert slowest(found) < slowest((0, 4, 8, 12))
+
+
+def hourglass() -> Network:
+    """Six products; between them are 64, 16, 64, 64 and 64 values a sample."""
+    net = Builder("hourglass", 64, 1)
+    net.flatten("flat")
+    for i, width in enumerate((64, 16, 64, 64, 64, 64)):
+        net.fc(f"fc{i}", width)
+    return net.build()
+
+
+@pytest.mark.parametrize(("network_bytes_per_s", "expected"), [(1e9, 4), (4e4, 2)])
+def test_stages_are_cut_where_little_crosses_a_slow_network(
+    network_bytes_per_s: float, expected: int
+) -> None:
+    """Weights are 4096 + 1024 + 1024 + 3 * 4096: of work the best halves are 10240 and 8192.
+
+    Where bytes cost more than products the cut is behind fc1, which sends a quarter.
+    """
+    slow = replace(device(1e8), network_bytes_per_s=network_bytes_per_s)
+    array = Array("two", "", Group(((slow, 2),)))
+    assert firsts(hourglass(), array, stages=2)[1] == expected
+
+
+@pytest.mark.parametrize("name", ["vgg11", "alexnet", "resnet50"])
+def test_sends_count_on_slow_wires(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of V100 and T4 with 10 Gbit/s: cut by work alone the step takes five times as long."""
+    asked = replace(DEPLOYED, staging=Staging(4, 8))
+    case = Case(load_network(name), "data_parallel", load_array("mixed-v100-t4"), 256)
+    case = replace(case, execution=asked)
+
+    def step_s() -> float:
+        return simulate(case.network, plan_of(case), case.array, asked).iteration_s
+
+    found = step_s()
+    monkeypatch.setattr("simulator.search.stages._sends_s", lambda *_: 0.0)
+    assert found < step_s() / 5
 
 
 def test_cuts_by_name_are_where_they_are_said() -> None:

@@ -2,9 +2,11 @@
 
 from itertools import combinations, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from planners import PlanError
 from planners.pipeline.balance import balanced
@@ -21,14 +23,20 @@ def cuts(weighted: list[bool], stages: int) -> list[tuple[int, ...]]:
     return found
 
 
-def longest(seconds: list[list[float]], firsts: tuple[int, ...]) -> float:
-    ends = (*firsts, len(seconds[0]))
-    return max(sum(row[a:b]) for row, (a, b) in zip(seconds, pairwise(ends), strict=True))
+def longest(
+    seconds: list[list[float]], firsts: tuple[int, ...], sends: list[NDArray[np.float64]] | None
+) -> float:
+    ends = pairwise((*firsts, len(seconds[0])))
+    found = []
+    for k, (a, b) in enumerate(ends):
+        sent = sends[k][0][a] + sends[k][1][b] if sends else 0
+        found.append(max(sum(seconds[k][a:b]), float(sent)))
+    return max(found)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.data(), st.booleans())
-def test_no_cut_is_better(data: st.DataObject, alike: bool) -> None:
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.booleans(), st.booleans())
+def test_no_cut_is_better(data: st.DataObject, alike: bool, sent: bool) -> None:
     layers = data.draw(st.integers(1, 8))
     stages = data.draw(st.integers(1, layers))
     # whole numbers, so that sums are exact; layers without a cost and without weights too
@@ -36,20 +44,32 @@ def test_no_cut_is_better(data: st.DataObject, alike: bool) -> None:
     row = data.draw(rows)
     seconds = [row if alike else data.draw(rows) for _ in range(stages)]
     weighted = data.draw(st.lists(st.booleans(), min_size=layers, max_size=layers))
+    crossing = [0, *data.draw(rows)[1:], 0]
+    ways = [data.draw(st.integers(0, 2)) for _ in range(2)]
+    sends = [np.outer([k % 2 + ways[0], ways[1]], crossing) for k in range(stages)]
+    given_sends = sends if sent else None
     every = cuts(weighted, stages)
     if not every:
         with pytest.raises(PlanError, match="layers have weights; take fewer stages"):
             balanced(seconds, weighted)
         return
-    found = balanced(seconds, weighted)
+    found = balanced(seconds, weighted, given_sends or ())
     assert found in every
-    assert longest(seconds, found) == min(longest(seconds, one) for one in every)
+    best = min(longest(seconds, one, given_sends) for one in every)
+    assert longest(seconds, found, given_sends) == best
 
 
 def test_the_example_and_a_tie() -> None:
     """0 to 2 take 4 s and so does 3; of equal cuts the earliest layers are few."""
     assert balanced([[1, 1, 2, 4]] * 2, [True] * 4) == (0, 3)
     assert balanced([[3, 0, 0, 3]] * 2, [True, False, False, True]) in [(0, 1), (0, 2), (0, 3)]
+
+
+def test_a_cut_that_sends_much_is_shunned() -> None:
+    """Equal halves would send for 9 s; 1 and 3 s of work send for 3."""
+    sends = [np.outer([1, 1], [0, 1, 9, 2, 0]), np.outer([2, 2], [0, 1, 9, 2, 0])]
+    assert balanced([[1.0] * 4] * 2, [True] * 4) == (0, 2)
+    assert balanced([[1.0] * 4] * 2, [True] * 4, sends) == (0, 1)
 
 
 def test_a_slow_place_gets_less() -> None:
