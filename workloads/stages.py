@@ -128,6 +128,7 @@ class _Cutter:
         self._firsts = firsts
         self._owner = owners(network, graph)
         self._layers = {layer.name: layer for layer in network.layers}
+        self._stages = self._placed()
         self._parts = [_Part() for _ in firsts]
         self._crossed: dict[tuple[int, int, Tensor, str], list[int]] = {}
         """Who reads what of another stage: by producer, stage, shape, and which slice of it.
@@ -150,6 +151,31 @@ class _Cutter:
             )
         )
 
+    def _placed(self) -> dict[str, int]:
+        """The stage of each layer: its node's, or of a norm behind a cut its readers'.
+
+        What rides on a node is made where it is read, if what it is made of is sent there anyway:
+        the norm that a block begins with, beside the stream that its sum reads.
+        """
+        readers: dict[str, list[str]] = {}
+        for layer in self._network.layers:
+            for name in layer.inputs:
+                readers.setdefault(name, []).append(layer.name)
+        nodes = {node.name for node in self._graph}
+        placed = {name: _stage(self._firsts, owner) for name, (owner, _) in self._owner.items()}
+        wanted = dict(placed)
+        for layer in reversed(self._network.layers):
+            stages = {wanted[name] for name in readers.get(layer.name, ())}
+            rides = layer.name not in nodes and len(layer.inputs) == 1
+            if rides and layer.operator != "slice" and not self._owner[layer.name][1]:
+                wanted[layer.name] = stages.pop() if len(stages) == 1 else wanted[layer.name]
+        for layer in self._network.layers:
+            here, source = wanted[layer.name], layer.inputs[0]
+            others = (placed[name] for name in readers[source] if name != layer.name)
+            if here != placed[layer.name] and (placed[source] == here or here in others):
+                placed[layer.name] = here
+        return placed
+
     def _slice(self, name: str) -> str:
         """The layer that takes a slice of what its node makes, as queries of one product; or "".
 
@@ -165,29 +191,32 @@ class _Cutter:
 
     def networks(self) -> tuple[Network, ...]:
         for layer in self._network.layers:
-            here = self._stage_of(layer.name)
+            here = self._stages[layer.name]
             part = self._parts[here]
-            reader = self._owner[layer.name][0]
+            reader = None if self._moved(layer.name) else self._owner[layer.name][0]
             read = zip(layer.inputs, layer.operands, strict=True)
             inputs = tuple(self._read(name, here, reader, shape) for name, shape in read)
             part.layers.append(replace(layer, inputs=inputs, shared=self._shared(layer, here)))
         return tuple(map(self._network_of, range(len(self._parts))))
 
-    def _stage_of(self, name: str) -> int:
-        return _stage(self._firsts, self._owner[name][0])
+    def _moved(self, name: str) -> bool:
+        return self._stages[name] != _stage(self._firsts, self._owner[name][0])
 
-    def _read(self, name: str, here: int, reader: int, shape: Tensor) -> str:
-        """The name of what a node of stage ``here`` reads; what comes from outside is noted.
+    def _read(self, name: str, here: int, reader: int | None, shape: Tensor) -> str:
+        """The name of what stage ``here`` reads; what comes from outside, for a node, is noted.
 
         What depends on the network's input alone is there in every stage.
         """
-        source = self._stage_of(name)
+        source = self._stages[name]
         if source == here and name != INPUT:
+            if self._moved(name):
+                of = self._layers[name]
+                self._read(of.inputs[0], here, reader, of.operands[0])
             return name
         if self._owner[name][1]:
             return name if here == 0 else INPUT
         crossed = self._owner[name][0], here, shape, self._slice(name)
-        self._crossed.setdefault(crossed, []).append(reader)
+        self._crossed.setdefault(crossed, []).extend([] if reader is None else [reader])
         if name not in self._parts[here].received:
             made = self._layers[name].output
             self._parts[here].received[name] = _pass(name, INPUT, made, RECEIVED)
@@ -199,7 +228,7 @@ class _Cutter:
 
     def _shared(self, layer: Layer, here: int) -> str:
         """Whose weights a layer shares: a copy's, where the owner is in another stage."""
-        if not layer.shared or self._stage_of(layer.shared) == here:
+        if not layer.shared or self._stages[layer.shared] == here:
             return layer.shared
         owner = self._parts[here].weights.setdefault(layer.shared, layer.name)
         return "" if owner == layer.name else owner

@@ -26,6 +26,7 @@ from simulator.cost.in_parts import WHOLE, InParts, gathered, until_scattered
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
 from simulator.engine.operations import MOVING, DeviceMemory, Holding, all_classes
+from workloads.graph import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,24 +240,33 @@ def _maps(
 
     What is gathered from the positions of several cores, where it was ``received`` or
     ``scattered`` too, is not kept from forward on: of it there is another copy in backward,
-    gathered again. What experts have received is kept.
+    gathered again. What is in front of a product works on what was received, by positions.
+    What experts have received is kept.
     """
     copies: dict[tuple[str, float, float, Phase | None], _Held] = {}
     written: dict[str, _Held] = {}
     positions: dict[str, float] = {}
+    in_parts = set[str]()
     for i, op in enumerate(mine):
         shard = shards[op.node]
         for tensor in (*op.reads, *op.writes):
             name = tensor.tensor
             part = 1.0
-            if op.node in received and tensor in op.reads and name not in written:
-                part = shard.outputs * shard.groups / operators.graph[op.node].out_channels
+            front = op.front and op.node in received
+            if front or (op.node in received and tensor in op.reads and name not in written):
+                part = part_of_positions(operators.graph[op.node], shard)
             elif op.node in scattered and tensor in op.writes and op.phase is Phase.FORWARD:
                 part = shard.inputs * shard.groups / operators.graph[op.node].in_channels
             if part < 1.0:
                 size = part * map_bytes(tensor, shard, core)
-                copies[name, part, 0.0, None] = written[name] = _Held(i, i, size)
-                positions[name] = part * shard.positions
+                kept = copies.setdefault((name, part, 0.0, None), _Held(i, i, size))
+                written[name], positions[name], kept.last = kept, part * shard.positions, i
+                in_parts.add(name)
+                if front:
+                    continue
+            if name in in_parts and map_bytes(tensor, shard, core) == written[name].bytes:
+                written[name].last = i  # a sum reads the part that its core has
+                continue
             gathered = positions.get(name, 1.0) < (1.0 if tensor.whole else shard.positions)
             again = op.phase if gathered and op.phase is not Phase.FORWARD else None
             again = Phase.GRADIENT if again is Phase.BACKWARD else again
@@ -274,6 +284,11 @@ def _maps(
     for item in found:
         item.what = _class_of(item, mine, operators.logits)
     return found
+
+
+def part_of_positions(node: Node, shard: Shard) -> float:
+    """Which part of a sequence a core receives whose shard of the product reads all of it."""
+    return shard.outputs * shard.groups / node.out_channels
 
 
 def _class_of(item: _Held, mine: Sequence[Operator], head: int | None) -> str:

@@ -93,7 +93,8 @@ class Operator:
     that computes in the format of activations, however narrow that of the others is, and
     ``grouped`` where each of its groups has weights of its own, as experts have; ``casts``
     are made narrow here, for this product or for all that read what is written. A ``cast`` only
-    writes in another format what it reads.
+    writes in another format what it reads. What is in ``front`` runs before the first node's
+    product, on what that reads.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
@@ -120,6 +121,7 @@ class Operator:
     grouped: bool = False
     casts: tuple[Map, ...] = ()
     cast: bool = False
+    front: bool = False
 
     @property
     def work(self) -> int:
@@ -140,6 +142,14 @@ class Operator:
             for maps in (self.reads, self.writes)
         )
         return read == written
+
+    def on_part(self, part: float) -> Operator:
+        """The same on so much of the positions; it multiplies nothing."""
+        reads, writes, casts = (
+            tuple(replace(one, area=one.area * part) for one in maps)
+            for maps in (self.reads, self.writes, self.casts)
+        )
+        return replace(self, reads=reads, writes=writes, casts=casts, lanes=self.lanes * part)
 
     def updating(self, fraction: float, *, in_parts: bool) -> Operator:
         """An update of so much of the parameters; gradients are whole if not ``in_parts``."""

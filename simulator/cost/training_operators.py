@@ -211,7 +211,7 @@ class _TrainingOperators:
 
         The first use of a weight to run backward writes its gradient, others add to it.
         """
-        index, _ = self.maps.owner[layer.name]
+        index, front = self.maps.owner[layer.name]
         node, pairs = self.all.graph[index], self.maps.pairs(index)
         row_share = layer.input.area / layer.vocabulary if layer.vocabulary else 0.0
         riders = map(self.all.layers.__getitem__, self.all.riders.get(layer.name, ()))
@@ -238,6 +238,7 @@ class _TrainingOperators:
             spectral=step.products * spectral / pairs,
             grouped=layer.groups > 1 and layer.type.fully_connected,
             cast=step.what in (FORWARD_CAST, BACKWARD_CAST),
+            front=front,
         )
 
 

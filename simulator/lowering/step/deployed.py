@@ -16,7 +16,7 @@ from hardware import Device, wires_of
 from planners.order import Item, Kind, Phase
 from planners.partition import SAME_WEIGHTS, Shard
 from simulator.cost.in_parts import WHOLE, InParts
-from simulator.cost.memory import MemoryUse, device_memory, memory_use
+from simulator.cost.memory import MemoryUse, device_memory, memory_use, part_of_positions
 from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, OperatorCost, core_of, costs
 from simulator.cost.training_operators import operators
@@ -188,11 +188,17 @@ class Deployed(ExchangesOnWires):
         self, v: int, phase: Phase, shard: Shard, device: Device, updated: float
     ) -> list[OperatorCost]:
         """Of what the operators find on the core, of whose weights it updates a part."""
-        return costs(self._operators_of(v, phase, updated), self.held(v, shard), self._core(device))
+        held = self.held(v, shard)
+        return costs(self._operators_of(v, phase, updated, held), held, self._core(device))
 
-    def _operators_of(self, v: int, phase: Phase, updated: float) -> tuple[Operator, ...]:
-        """A node's operators of a phase; gradients may be there in parts."""
+    def _operators_of(
+        self, v: int, phase: Phase, updated: float, held: Shard
+    ) -> tuple[Operator, ...]:
+        """A node's operators of a phase; gradients may be there in parts, and what is received."""
         work = self._work[v].of(phase)
+        if v in self.received_in_parts:
+            part = part_of_positions(self.graph[v], held)
+            work = tuple(one.on_part(part) if one.front else one for one in work)
         if phase is Phase.UPDATE and updated != 1.0:
             in_parts = self.scatters(v)
             work = tuple(operator.updating(updated, in_parts=in_parts) for operator in work)
@@ -209,7 +215,7 @@ class Deployed(ExchangesOnWires):
         if not self.units(device):
             return super().operations(v, phase, shard, device, updated)
         held, core, name = self.held(v, shard), self._core(device), self.graph[v].name
-        work = () if held.empty else self._operators_of(v, phase, updated)
+        work = () if held.empty else self._operators_of(v, phase, updated, held)
         made = [on_units(operator, name, held, device, core) for operator in work]
         found = [min(choice, key=lambda one: one.duration_ps) for choice in made]
         self.choices |= {best: of for best, of in zip(found, made, strict=True) if len(of) > 1}

@@ -67,6 +67,13 @@ class Piece(NamedTuple):
         return self.forward_s + self.backward_s
 
 
+class Alone(NamedTuple):
+    """Pieces as a network by themselves, and the products that read what it receives."""
+
+    network: Network
+    readers: frozenset[int]
+
+
 UPDATE, LAUNCH, STATE, WEIGHTS, KEPT, SUMS, PASSING = map(
     Piece._fields.index, ("update_s", "launch_s", "state", "weights", "kept", "sums", "passing")
 )
@@ -137,8 +144,8 @@ class Pieces:
         return cut_into(self.network, self.begins)
 
     @cached_property
-    def _distinct(self) -> tuple[list[Network], list[int], list[int]]:
-        """Networks to run, and which of them is each piece, and each pair with the one before it.
+    def _distinct(self) -> tuple[list[Alone], list[int], list[int]]:
+        """What to run, and which of it is each piece, and each pair with the one before it.
 
         Pairs come from two cuts: those that begin with an even piece, and with an odd one.
         """
@@ -146,21 +153,20 @@ class Pieces:
         even = cut_into(self.network, self.begins[::2])
         ends, graph = (*self.begins, len(self.cut.graph)), self.cut.graph
         runs: dict[Hashable, int] = {}
-        networks: list[Network] = []
+        found: list[Alone] = []
 
-        def number(network: Network, first: int, many: int) -> int:
+        def number(cut: Cut, stage: int, first: int, many: int) -> int:
             key = signature(graph, ends[first], ends[first + many])
-            at = runs.setdefault(key, len(networks))
-            if at == len(networks):
-                networks.append(network)
+            at = runs.setdefault(key, len(found))
+            if at == len(found):
+                found.append(Alone(cut.networks[stage], _readers(cut, stage)))
             return at
 
-        alone = [number(one, k, 1) for k, one in enumerate(self.cut.networks)]
+        alone = [number(self.cut, k, k, 1) for k in range(len(self.cut.networks))]
         pairs = [
-            number((odd if k % 2 else even).networks[k // 2 + k % 2], k, 2)
-            for k in range(len(alone) - 1)
+            number(odd if k % 2 else even, k // 2 + k % 2, k, 2) for k in range(len(alone) - 1)
         ]
-        return networks, alone, pairs
+        return found, alone, pairs
 
     @property
     def _free(self) -> Execution:
@@ -178,15 +184,16 @@ class Pieces:
         """
         free = replace(self._free, recompute=recompute)
 
-        networks, alone, pairs = self._distinct
-        ran = [self._ran(one, axes, micro_batch, first, free) for one in networks]
+        distinct, alone, pairs = self._distinct
+        ran = [self._ran(one, axes, micro_batch, first, free) for one in distinct]
         pieces = [ran[number] for number in alone]
         added = [_added(ran[pair], one) for pair, one in zip(pairs, pieces, strict=False)]
         return pieces, [pieces[0], *added]
 
     def _ran(
-        self, network: Network, axes: Axes, micro_batch: int, first: int, free: Execution
+        self, piece: Alone, axes: Axes, micro_batch: int, first: int, free: Execution
     ) -> Piece:
+        network = piece.network
         graph = partition_graph(network)
         ways = axes.ep_of_dp
         whole = any(map(experts, graph))
@@ -194,6 +201,7 @@ class Pieces:
         part = self.array.part(first, ways * axes.tp * axes.cp)
         plan = planned_by_axes(network, part, micro_batch * ways, own)
         rules = rules_of(network, plan, part, free, folded=True)
+        rules.received_in_parts |= piece.readers if axes.sp and axes.tp > 1 else set()
         program = training_step(rules)
         worker = program.workers[0]
         kept, late, passing = _held(worker, graph)
@@ -233,6 +241,14 @@ class Pieces:
             rules = rules_of(network, plan, part, free, folded=True)
             found += rules.tied_largest(tie.owner - self.begins[tie.source])
         return found
+
+
+def _readers(cut: Cut, stage: int) -> frozenset[int]:
+    """The products of a stage that read what it receives: gathered, with sequence parallelism."""
+    into = (one.consumers for one in cut.crossings if one.target == stage)
+    nodes = (v for consumers in into for v in consumers)
+    products = (v for v in nodes if not (cut.graph[v].join or cut.graph[v].operand))
+    return frozenset(v - cut.firsts[stage] for v in products)
 
 
 def _launch_s(update: Operation, host_s: float) -> float:
