@@ -44,7 +44,8 @@ def piped(asked: Training) -> dict[str, Any]:
     if len(stages.updates) < asked.workers * asked.iterations:
         raise UsageError(f"--schedule {schedule}: runs one batch; take pipedream or 2bw")
     if asked.learn is not None:
-        learned = learn_pipeline(load_problem(asked.learn, asked.seed, asked.rate), timeline)
+        problem = load_problem(asked.learn, asked.seed, asked.rate)
+        learned = learn_pipeline(problem, timeline, asked.loss)
     time_s = timeline.makespan_s
     ends = {(update.stage, update.at_ps) for update in stages.updates}
     each = [sum(of == s for of, _ in ends) / time_s for s in range(asked.workers)]

@@ -119,12 +119,8 @@ class Training:
         timeline, hang = run.run()
         learned = None
         if problem is not None:
-            learned = learn(problem, self.workers, method.servers, run.history)
+            learned = learn(problem, self.workers, method.servers, run.history, self.loss)
         return Trained(self, run, timeline, hang, learned, problem.rate if problem else None)
-
-    def to_target_s(self, learned: Learned | None) -> float | None:
-        """When the loss that was asked about was reached; None if it never was."""
-        return None if learned is None or self.loss is None else learned.time_to(self.loss)
 
     def learning(self, learned: Learned | None, **rate: float | None) -> dict[str, Any] | None:
         """What ``--format json`` has of what was learned."""
@@ -133,7 +129,7 @@ class Training:
             **rate,
             "loss": learned.curve[-1][1],
             "target": self.loss,
-            "time_to_target_s": self.to_target_s(learned),
+            "time_to_target_s": learned.reached_s,
             "curve": [list(point) for point in learned.curve],
         }
 
@@ -317,7 +313,7 @@ class Trained:
     @property
     def to_target_s(self) -> float | None:
         """When the loss that was asked about was reached; None if it never was."""
-        return self.asked.to_target_s(self.learned)
+        return self.learned.reached_s if self.learned else None
 
     def _hang(self) -> dict[str, Any] | None:
         if (hang := self.hang) is None:

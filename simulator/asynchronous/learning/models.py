@@ -7,7 +7,7 @@ follows the run's history afterwards: the same order, the same result.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,34 +24,64 @@ POINTS = 200
 class Learned(NamedTuple):
     """Loss against simulated seconds, of the mean of all models, and that mean at the end.
 
-    With parameter servers it is their model. ``each`` has every worker's model at the end.
+    With parameter servers it is their model. ``each`` has every worker's model at the end;
+    ``reached_s`` is when the loss was as low as asked for the first time; None if it never was.
     """
 
     curve: tuple[tuple[float, float], ...]
     model: Floats
     each: Floats
+    reached_s: float | None = None
 
     @property
     def diverged(self) -> bool:
         """Whether the loss is higher at the end than at first, or no number any more."""
         return not self.curve[-1][1] <= self.curve[0][1]
 
-    def time_to(self, loss: float) -> float | None:
-        """When the loss was that low for the first time (s); None if it never was."""
-        return next((at_s for at_s, value in self.curve if value <= loss), None)
+
+class Curve:
+    """Loss against seconds, at some of so many ``events`` and the last one.
+
+    ``reached_s`` is when it was first as low as ``target``: all events are looked at until then.
+    """
+
+    def __init__(self, problem: Problem, events: int, target: float | None) -> None:
+        self._problem, self._events, self._target = problem, events, target
+        self._every = max(events // POINTS, 1)
+        self.points: list[tuple[float, float]] = []
+        self.reached_s: float | None = None
+
+    def after(self, number: int, at_ps: int, model: Callable[[], Floats]) -> None:
+        """Look at the ``model`` after an event, counted from 1; 0 is the beginning."""
+        due = number % self._every == 0 or number == self._events
+        if not due and (self._target is None or self.reached_s is not None):
+            return
+        at_s, loss = at_ps / PICOSECONDS, self._problem.loss(model())
+        if self._target is not None and self.reached_s is None and loss <= self._target:
+            self.reached_s = at_s
+        if due:
+            self.points.append((at_s, loss))
 
 
-def learn(problem: Problem, workers: int, shards: int, history: Sequence[Event]) -> Learned:
-    """Carry models of ``problem`` through a history; ``shards`` servers, 0 where there are none."""
+def learn(
+    problem: Problem,
+    workers: int,
+    shards: int,
+    history: Sequence[Event],
+    target: float | None = None,
+) -> Learned:
+    """Carry models of ``problem`` through a history; ``shards`` servers, 0 where there are none.
+
+    A ``target`` is a loss, of which the result says when it was reached.
+    """
     models = Models(problem, workers, shards, history)
-    curve = [(0.0, problem.loss(models.mean()))]
-    every = max(len(history) // POINTS, 1)
+    curve = Curve(problem, len(history), target)
+    curve.after(0, 0, models.mean)
     with np.errstate(all="ignore"):  # what diverges has a loss that says so
         for number, (at_ps, word, *about) in enumerate(history, 1):
             models.do(word, about)
-            if number % every == 0:
-                curve.append((at_ps / PICOSECONDS, problem.loss(models.mean())))
-    return Learned(tuple(curve), models.mean(), models.of)
+            curve.after(number, at_ps, models.mean)
+    return Learned(tuple(curve.points), models.mean(), models.of, curve.reached_s)
 
 
 class Models:

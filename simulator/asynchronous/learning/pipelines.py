@@ -15,11 +15,10 @@ import numpy as np
 
 from simulator.analysis.stages import PassSpan, passes
 from simulator.asynchronous.errors import TrainingError
-from simulator.asynchronous.learning.models import POINTS, Learned
+from simulator.asynchronous.learning.models import Curve, Learned
 from simulator.asynchronous.learning.problems import Problem
 from simulator.engine.jobs import Floats
 from simulator.engine.operations import Part
-from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.timeline import Timeline
 
 
@@ -77,8 +76,8 @@ def _updates(stage: int, done: list[PassSpan]) -> Iterator[Update]:
             micro_batches = []
 
 
-def learn_pipeline(problem: Problem, timeline: Timeline) -> Learned:
-    """Loss against simulated seconds, and the model at the end."""
+def learn_pipeline(problem: Problem, timeline: Timeline, target: float | None = None) -> Learned:
+    """Loss against simulated seconds, and the model at the end; when the ``target`` was reached."""
     stages = Stages(timeline)
     pieces = np.array_split(np.arange(problem.size), len(stages.used))
     first = problem.start()
@@ -94,13 +93,12 @@ def learn_pipeline(problem: Problem, timeline: Timeline) -> Learned:
     def newest() -> Floats:
         return np.concatenate([of[-1] for of in versions])
 
-    curve = [(0.0, problem.loss(first))]
-    every = max(len(stages.updates) // POINTS, 1)
+    curve = Curve(problem, len(stages.updates), target)
+    curve.after(0, 0, newest)
     for number, (at_ps, stage, micro_batches) in enumerate(stages.updates, 1):
         total = np.sum(
             [gradient(micro_batch)[pieces[stage]] for micro_batch in micro_batches], axis=0
         )
         versions[stage].append(versions[stage][-1] - problem.rate * total / len(micro_batches))
-        if number % every == 0:
-            curve.append((at_ps / PICOSECONDS, problem.loss(newest())))
-    return Learned(tuple(curve), newest(), newest()[None])
+        curve.after(number, at_ps, newest)
+    return Learned(tuple(curve.points), newest(), newest()[None], curve.reached_s)

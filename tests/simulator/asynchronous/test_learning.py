@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from simulator.asynchronous.learning.models import Learned, Models, learn
 from simulator.asynchronous.learning.problems import PROBLEMS, Problem, load_problem
 from simulator.asynchronous.stragglers import parse_slowdowns
+from simulator.engine.picoseconds import PICOSECONDS
 from tests.simulator.asynchronous.clusters import Watched, watched
 
 Floats = NDArray[np.float64]
 RANDOM = parse_slowdowns(["lognormal:0.7"], 8, 60)
 
 
-def learned(ours: Watched, problem: Problem) -> Learned:
-    return learn(problem, ours.run.n, ours.servers, ours.run.history)
+def learned(ours: Watched, problem: Problem, target: float | None = None) -> Learned:
+    return learn(problem, ours.run.n, ours.servers, ours.run.history, target)
 
 
 def models(ours: Watched, problem: Problem) -> Models:
@@ -210,15 +211,35 @@ def test_what_was_sent_is_forgotten_when_nobody_needs_it_any_more() -> None:
 @pytest.mark.parametrize("method", ["all-reduce", "ad-psgd", "prague", "hop", "ssp"])
 def test_the_loss_falls_and_time_goes_on(method: str) -> None:
     for name in PROBLEMS:
-        ours = learned(watched(method, 8, 60, slow=RANDOM, spare=1), load_problem(name))
+        ran = watched(method, 8, 60, slow=RANDOM, spare=1)
+        ours = learned(ran, load_problem(name))
         assert all(a[0] <= b[0] for a, b in pairwise(ours.curve))
         assert ours.curve[0][0] == 0
         assert ours.curve[-1][1] < 0.8 * ours.curve[0][1]
         half = (ours.curve[0][1] + ours.curve[-1][1]) / 2
-        at_s = ours.time_to(half)
+        at_s = learned(ran, load_problem(name), half).reached_s
         assert at_s is not None
         assert 0 < at_s < ours.curve[-1][0]
-        assert ours.time_to(-1.0) is None
+        assert learned(ran, load_problem(name), -1.0).reached_s is None
+        assert ours.reached_s is None
+
+
+@pytest.mark.parametrize("method", ["all-reduce", "ad-psgd", "async-ps"])
+def test_a_loss_is_reached_when_it_is_however_long_the_run_goes_on(method: str) -> None:
+    """The longer run's history begins with the shorter one's: a curve of 200 points does not."""
+    problem, ran = load_problem("logistic"), watched(method, 8, 300, slow=RANDOM, spare=1)
+    history = ran.run.history
+    first = Models(problem, 8, ran.servers, history)
+    target, expected = 0.4, None
+    for at_ps, word, *about in history:
+        first.do(word, about)
+        if expected is None and problem.loss(first.mean()) <= target:
+            expected = at_ps / PICOSECONDS
+    assert expected is not None
+    for many in (len(history), 2 * len(history) // 3):
+        assert learn(problem, 8, ran.servers, history[:many], target).reached_s == expected
+    ends = learned(ran, problem)
+    assert ends.curve[-1] == (history[-1][0] / PICOSECONDS, problem.loss(first.mean()))
 
 
 def test_the_order_of_events_matters() -> None:

@@ -95,6 +95,13 @@ def test_loss_is_against_simulated_seconds() -> None:
     assert found.curve[0][0] == 0
     assert found.curve[-1][0] == pytest.approx(ran.makespan_s, rel=0.05)
     assert found.curve[-1][1] < 0.5 * found.curve[0][1]
+    assert found.curve[-1][1] == load_problem("quadratic").loss(found.model)
+    half = found.curve[0][1] / 2
+    times = [
+        learn_pipeline(load_problem("quadratic"), timeline(3, many), half).reached_s
+        for many in (30, 300)
+    ]
+    assert times[0] == times[1] is not None
 
 
 def test_what_has_no_stages_is_refused() -> None:
