@@ -207,8 +207,8 @@ def _smaller(case: Case) -> Iterator[Change]:
     staging = case.execution.staging
     if staging is None or staging.is_open:
         if not case.batch % 2:
-            half = case.batch // 2
-            yield Change(f"--batch {half}", replace(case, batch=half), SAMPLES)
+            half, anew = case.batch // 2, not isinstance(case.planner, Planned)
+            yield Change(f"--batch {half}", replace(case, batch=half), SAMPLES, anew=anew)
         return
     if isinstance(case.planner, Planned):
         return

@@ -12,7 +12,7 @@ from hardware import Array, Device, Wires, wires_of
 from hardware.array import Unit
 from planners.order import Kind, Phase
 from simulator.asynchronous.errors import TrainingError
-from simulator.asynchronous.local_step import LocalStep, local_step, server_update_ps
+from simulator.asynchronous.local_step import LocalStep, local_step, part_of, server_update_ps
 from simulator.collectives.choice import jobs
 from simulator.engine.jobs import Floats, Ints, Job, Links, Load
 from simulator.engine.operations import Communicator, DeviceMemory, Operation, Program, Worker
@@ -184,7 +184,7 @@ class Cluster:
 
     def server_update(self, server: int, size_bytes: float, gradients: int) -> Operation:
         """What a server does with so many workers' gradients; nothing where HBM takes no time."""
-        device = self._device(self._beside[server])
+        device = part_of(self._device(self._beside[server]), self.unit)
         timed = "hbm" not in self.setting.execution.ignores
         took = server_update_ps(device, size_bytes, gradients) if timed else 0
         return Operation(Kind.COMPUTE, Phase.UPDATE, "server update", duration_ps=took)

@@ -37,7 +37,7 @@ def local_step(
     What has several cores splits the batch among them and sums their
     gradients. FLOPs and joules are one core's. Raises OutOfMemoryError where memory is strict.
     """
-    alone = Array("a worker", "", _alone(device, unit), topology=INSIDE)
+    alone = Array("a worker", "", Group(((part_of(device, unit), 1),)), topology=INSIDE)
     plan = data_parallel(network, execution.planned(alone), batch)
     timeline = run(training_step(rules_of(network, plan, alone, execution, folded=True)))
     totals, cores = timeline.totals().values(), alone.group.cores
@@ -56,18 +56,19 @@ def local_step(
     return LocalStep(step, timeline.memory)
 
 
-def _alone(device: Device, unit: Unit) -> Group:
-    """One board, of a chip's or a core's size."""
+def part_of(device: Device, unit: Unit) -> Device:
+    """A board of one chip's or one core's size, or as it is."""
     if (unit == "chip" and device.chips == 1) or device.cores == 1:
-        return Group(((device, 1),))
+        return device
     if unit == "chip":
-        device = replace(device, chips=1)
-    elif unit == "core":
-        device = device.with_cores(1)
-    return Group(((device, 1),))
+        return replace(device, chips=1)
+    return device.with_cores(1) if unit == "core" else device
 
 
 def server_update_ps(device: Device, size_bytes: float, gradients: int) -> int:
-    """A parameter server's update: it reads gradients and weights and writes weights, in HBM."""
+    """A parameter server's update: it reads gradients and weights and writes weights, in HBM.
+
+    ``device`` is the board that it has, or its part of one.
+    """
     rate = device.chips * device.hbm_bytes_per_s * device.roofline.memory_efficiency
     return duration_ps((gradients + 2) * size_bytes, rate)

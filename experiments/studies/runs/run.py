@@ -280,11 +280,11 @@ def _shares(goodput: Mapping[str, Any], useful_s: float, missing: float) -> tupl
     Of a run that is longer than what was simulated, the closed form's, which is of a long one: for
     the part ``missing`` of it there is no spare.
     """
-    share, restarting = goodput["useful_share"], goodput["restarting_share"]
-    waiting = goodput["waiting_share"]
+    share, waiting = goodput["useful_share"], goodput["waiting_share"]
+    standing = goodput["restarting_share"] + goodput["stalled_share"]
     if share and useful_s / share <= goodput["simulated_days"] * DAY_S:
-        return share, restarting + waiting
-    going_on = restarting / (1 - waiting) if waiting < 1 else 0.0
+        return share, standing + waiting
+    going_on = standing / (1 - waiting) if waiting < 1 else 0.0
     return goodput["closed_form_share"], missing + (1 - missing) * going_on
 
 

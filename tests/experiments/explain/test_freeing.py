@@ -123,7 +123,8 @@ def test_of_unlike_devices_cores_as_large_as_the_fullest_are_compared() -> None:
     mine = replace(mine, execution=DEPLOYED)
     timeline = step_of(mine)[1]
     full = max(timeline.memory, key=lambda one: one.peak_bytes / one.capacity_bytes)
-    half = simulated(replace(mine, batch=2048), replace(plan_of(mine), batch=2048))
+    smaller = replace(mine, batch=2048)
+    half = simulated(smaller, plan_of(smaller))
     (then,) = [one for one in half.memory if one.device == full.device]
     one = found(mine)["--batch 2048"]
     assert one.frees_bytes == full.peak_bytes - then.peak_bytes

@@ -8,6 +8,7 @@ from math import ceil
 
 import pytest
 
+from hardware import load_array
 from simulator import DEPLOYED
 from simulator.asynchronous.cluster import Cluster, Setting
 from simulator.asynchronous.local_step import server_update_ps
@@ -69,6 +70,16 @@ def test_a_servers_update_reads_every_gradient_and_the_weights_and_writes_them()
     """(n + 2) W / S bytes at three quarters of 1e11 B/s."""
     device = watched("ps", 2, 1, spare=1).run.cluster.devices[0]
     assert server_update_ps(device, 3e6, 4) == ceil(6 * 3e6 / 7.5e10 * 1e12)
+
+
+@pytest.mark.parametrize(("workers", "part"), [(1, 1), (4, 1 / 4), (8, 1 / 8)])
+def test_a_server_on_a_chip_or_a_core_has_its_part_of_the_board(workers: int, part: float) -> None:
+    """One TPU v3 board has four chips of 900 GB/s, and eight cores."""
+    board = load_array("tpu-v3-8")
+    took = Cluster(Setting(lenet(), board, workers, 32, DEPLOYED), 1).server_update(0, 1e9, 1)
+    device, _ = board.group.kinds[0]
+    rate = 4 * 9e11 * device.roofline.memory_efficiency * part
+    assert took.duration_ps == pytest.approx(3e9 / rate * 1e12, rel=1e-6)
 
 
 @pytest.mark.parametrize("n", SIZES)
