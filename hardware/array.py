@@ -64,7 +64,8 @@ class Stack:
     products are in fp4 ``hidden_tensor_fp4`` is hidden, and of all-reduces, which tensor
     parallelism has without sequence parallelism, ``hidden_all_reduce``. With ``sum_kernels``
     gradients of biases and norms are sums by kernels of their own, and with ``loss_kernels`` each
-    pass over a loss's logits has one. Stages that are not interleaved compute "beside" their
+    pass over a loss's logits has one; with ``element_kernels`` no compiler does element-wise work
+    in passing. Stages that are not interleaved compute "beside" their
     ``sends``, or these are "waited for"; in a "rendezvous" of 1F1B, where nothing overlaps, they
     send and receive one after the other, and both ends of a send wait for it.
     None: what is usual.
@@ -93,6 +94,7 @@ class Stack:
     hidden_all_reduce: Annotated[float, number(0, 1)] | None = None
     loss_kernels: bool = False
     sends: Sends | None = None
+    element_kernels: bool = False
 
 
 def waiting(kinds: Iterable[tuple[Device, int]]) -> tuple[tuple[Device, int], ...]:

@@ -192,6 +192,11 @@ def summed(network: Network) -> Network:
     return replace(network, layers=tuple(map(changed, network.layers)))
 
 
+def without_compiler(network: Network) -> Network:
+    """A network as a stack without a compiler runs it: ``apart``, unless it says what it is."""
+    return network if getattr(network.sizes, "compiled", None) is not None else apart(network)
+
+
 def with_kernels(network: Network, *, sums: bool, loss: bool) -> Network:
     """A network as a stack runs it: with kernels for some ``sums`` or passes of the ``loss``.
 

@@ -110,7 +110,7 @@ def _sizes(one: Fields) -> dict[str, Any]:
     word = one.take("position_embedding_type", otherwise="learned_absolute")
     rotary = one.flag("use_rotary_position_embeddings")
     found["positions"] = "rotary" if rotary else _POSITIONS.get(word, "rotary")
-    found["fused_qkv"] = True
+    found["fused_qkv"], found["compiled"] = True, False
     behind, within = (
         isinstance(chance, int | float) and chance > 0
         for chance in (one.take(f"{at}_dropout", otherwise=0.1) for at in ("hidden", "attention"))

@@ -31,7 +31,7 @@ from simulator import OutOfMemoryError, SimulationError
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import deployed
 from workloads import Network, NetworkError, load_network, with_attention
-from workloads.transforms import eager, with_kernels
+from workloads.transforms import eager, with_kernels, without_compiler
 from workloads.zoo.transformers import Transformer, transformer
 
 STEPS = ("step", "memory_formula")
@@ -165,7 +165,7 @@ def _case_of(row: Row) -> RowCase:
         strict_memory=bool(split.more),
     )
     if row.network:
-        network, also = _own_network(row, split)
+        network, also = _own_network(row, split, array.stack or Stack())
         split = replace(split, assumed=(*split.assumed, *also))
     else:
         network = _network(_sizes(row, split))
@@ -268,7 +268,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
     )
 
 
-def _own_network(row: Row, split: Split) -> tuple[Network, tuple[str, ...]]:
+def _own_network(row: Row, split: Split, stack: Stack) -> tuple[Network, tuple[str, ...]]:
     """The network that a row names, and what is assumed or not read beside it.
 
     A graph from a file is run as eager PyTorch runs it. Attention is as the row says, if it does.
@@ -276,6 +276,7 @@ def _own_network(row: Row, split: Split) -> tuple[Network, tuple[str, ...]]:
     unread = [key for key in (*SIZES, *OF_ATTENTION, *OF_EXPERTS) if getattr(row, key)]
     also = [f"{', '.join(unread)} not read: the network has them"] if unread else []
     network = load_network(row.network)
+    network = without_compiler(network) if stack.element_kernels and network.sizes else network
     if row.attn:
         network = with_attention(network, "fused" if split.fused_attention else "unfused")
     compiled = network.sizes is not None or row.framework.startswith(COMPILED)

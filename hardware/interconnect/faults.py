@@ -8,7 +8,7 @@ from math import prod
 from hardware.array import Group
 from hardware.device import Device
 from hardware.interconnect.cables import MOST_NODES, cable_faults
-from hardware.interconnect.topologies import DESIGNS, with_members
+from hardware.interconnect.topologies import DESIGNS, sides_of, with_members
 from hardware.topology import Tier, Topology, near_square
 
 _MEANINGS = {
@@ -76,10 +76,16 @@ def _link_faults(topology: Topology, device: Device, chips: int) -> Iterator[tup
                 f'{device.name} has no links between chips; give it links or join "boards"',
             )
         return
+    yield from _too_few_links("topology.kind", topology, device, chips)
+
+
+def _too_few_links(
+    key: str, topology: Topology, device: Device, chips: int
+) -> Iterator[tuple[str, str]]:
     needed = DESIGNS[topology.kind].links(topology, chips)
-    if needed > device.links.per_chip:
+    if device.links is not None and needed > device.links.per_chip:
         yield (
-            "topology.kind",
+            key,
             f"a {topology.kind} of {chips} chips needs {needed} links per chip; "
             f"{device.name} has {device.links.per_chip}",
         )
@@ -115,6 +121,12 @@ def _level_faults(topology: Topology, group: Group) -> Iterator[tuple[str, str]]
         counts = [(count * device.chips, f"{device.name} chips") for device, count in group.kinds]
     for nodes, what in counts:
         yield from _tiers_faults(topology, nodes, what)
+    tier = topology.levels[0]
+    if topology.joins == "chips" and not tier.bytes_per_s and tier.kind in DESIGNS:
+        for device, count in group.kinds:
+            members = with_members(topology.levels, count * device.chips)[0].members
+            inner = Topology(tier.kind, shape=sides_of(tier, members))
+            yield from _too_few_links("topology.levels.0.kind", inner, device, members)
 
 
 def _tier_faults(key: str, tier: Tier) -> Iterator[tuple[str, str]]:

@@ -158,7 +158,8 @@ class Wires:
         innermost = topology.levels[0].bytes_per_s if topology.levels else 0.0
         links = None if innermost else device.links  # else nobody reads them
         bytes_per_s = links.bytes_per_s if links else topology.bytes_per_s or 0.0
-        if links and (topology.levels or DESIGNS[topology.kind].whole_ports):
+        kind_of = topology.levels[0].kind if topology.levels else topology.kind
+        if links and kind_of in DESIGNS and DESIGNS[kind_of].whole_ports:
             bytes_per_s *= links.per_chip
         ports = np.full(chips, bytes_per_s)
         latency_s = np.full(chips, links.latency_s if links else 0.0)

@@ -135,6 +135,11 @@ def with_members(levels: tuple[Tier, ...], nodes: int) -> tuple[Tier, ...]:
     return tuple(found)
 
 
+def sides_of(tier: Tier, members: int) -> tuple[int, ...]:
+    """Of a ring, torus or mesh of so many nodes."""
+    return tier.shape or near_cubic(members, 1 if tier.kind == "ring" else tier.dimensions)
+
+
 def _fabric(tier: Tier, copies: int, name: str) -> Fabric:
     members = tier.members * tier.rails
     ports = np.full(copies * members, tier.bytes_per_s)
@@ -147,8 +152,7 @@ def _fabric(tier: Tier, copies: int, name: str) -> Fabric:
         return Cables(tier.cables, members, copies, tier.bytes_per_s, tier.latency_s, label)
     if tier.kind == "fully_connected":
         return FullyConnected(ports, latency_s, label, members)
-    dimensions = 1 if tier.kind == "ring" else tier.dimensions
-    shape = tier.shape or near_cubic(members, dimensions)
+    shape = sides_of(tier, members)
     where = partial(_of_copy, name) if copies > 1 else partial(named, name)
     return Grid(shape, ports, tier.latency_s, where, wrap=tier.kind != "mesh")
 

@@ -360,8 +360,8 @@ def overlapped(
     n pieces, not k - 1 of the k that their tier joins: of a tensor gathered by 16 GPUs on two
     nodes 15/16 go between them, where a half would do. By ``trees`` all but the outermost do.
     """
-    if not groups.wires.topology.levels:
-        return f"{OVERLAPPED} needs tiers (topology.levels)"
+    if len(groups.wires.topology.levels) < 2:
+        return f"{OVERLAPPED} needs two tiers (topology.levels)"
     pieces = by == "rings" and collective == "broadcast"
     found = hierarchical(groups, "all-gather" if pieces else collective, size_bytes)
     if isinstance(found, str):

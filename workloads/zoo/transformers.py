@@ -52,7 +52,8 @@ class Transformer:
 
     Not ``compiled``, element-wise work is in kernels of its own (``workloads.transforms.apart``),
     and so is what gated experts with ``biases`` do, but what is in a kernel with their products
-    (``fused_experts``). With ``eager_loss`` no compiler has the loss (``EAGER_LOSS``).
+    (``fused_experts``); None is as the array's software does it (``Stack.element_kernels``).
+    With ``eager_loss`` no compiler has the loss (``EAGER_LOSS``).
     ``source`` says who published the sizes, ``year`` when: from 2022 on attention is fused where
     nobody says otherwise.
     """
@@ -98,7 +99,7 @@ class Transformer:
     rope_dim: int = 64
     value_dim: int = 0
     attention: str = "unfused"
-    compiled: bool = True
+    compiled: bool | None = None
     eager_loss: bool = False
     fused_experts: bool = False
     source: str = ""
@@ -180,7 +181,7 @@ def transformer(of: Transformer) -> Network:
         net.softmax("softmax")
     source = f" ({of.source})" if of.source else ""
     network = net.build(f"{of.name}{source}, {of.seq} tokens")
-    network = network if of.compiled else apart(network)
+    network = apart(network) if of.compiled is False else network
     network = with_attention(network, of.attention) if of.attention == "fused" else network
     fused = of.causal and of.year >= FUSED_SINCE
     return replace(network, notes=_notes(of), fused=fused, sizes=of, padding=_padding(of, network))
@@ -334,7 +335,7 @@ def _feed_forward(
     gate = net.other(f"{name}.{of.activation}", of.activation)
     up = net.linear(f"{name}.up", inner, bias=of.biases, groups=groups, after=entry)
     net.mul(f"{name}.mul", gate, up)
-    apart = groups > 1 and of.biases and not of.compiled
+    apart = groups > 1 and of.biases and of.compiled is False
     if apart and not of.fused_experts:
         net.other(f"{name}.glu", EXPERT_GLU)
     made = net.linear(f"{name}.down", outer, bias=of.biases, groups=groups)

@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import Array, Group, Topology, Wires, load_array
+from hardware import Array, Group, SpecError, Topology, Wires, load_array, wires_of
 from hardware.topology import Tier
+from planners.built_in import data_parallel
+from simulator import DEPLOYED, simulate
 from tests.hardware.conftest import Write
 from tests.hardware.specs import TIERS
 from tests.routes import route
 from tests.wiring import device
+from workloads import load_network
 
 KINDS = ("switch", "ring", "mesh", "torus", "fully_connected")
 
@@ -164,3 +167,44 @@ def test_the_outermost_switch_joins_all_kinds(write: Write, outer: str) -> None:
 def dedented(text: str, entries: Iterable[str], outer: str) -> str:
     lines = text.format(entries="\n".join(entries), outer=outer).splitlines()
     return "\n".join(line.strip() for line in lines)
+
+
+SIDES = {"torus": "shape = [4, 2]", "mesh": "shape = [4, 2]", "ring": "", "switch": ""}
+
+
+@pytest.mark.parametrize("kind", SIDES)
+@pytest.mark.parametrize("joins", ["boards", "chips"])
+def test_one_tier_is_the_topology_of_that_kind(kind: str, joins: str, write: Write) -> None:
+    """Of chips without a bandwidth too: a torus has the links of one, a switch those of all."""
+    rate = 'bandwidth = "100 Gbit/s"' if joins == "boards" else ""
+    of = f'kind = "{kind}"\n{SIDES[kind]}\n{rate}'
+    head = 'kind = "array"\ndescription = "x"\nexecution = "deployed"\n[topology]\n'
+    count = 2 if joins == "chips" else 8
+    tail = f'\n[[devices]]\ndevice = "tpu-v3"\ncount = {count}\n'
+    forms = (f'{of}\njoins = "{joins}"', f'joins = "{joins}"\n[[topology.levels]]\n{of}')
+    arrays = [load_array(write(f"{head}{form}{tail}")) for form in forms]
+    one, other = (wires_of(each).subnets[-1].fabric for each in arrays)
+    assert one.bandwidth.tolist() == other.bandwidth.tolist()
+    network = load_network("lenet")
+    steps = [
+        simulate(network, data_parallel(network, DEPLOYED.planned(each), 64), each, DEPLOYED)
+        for each in arrays
+    ]
+    assert steps[0].iteration_s == steps[1].iteration_s
+
+
+def test_a_tier_of_chips_has_no_more_links_than_these(write: Write) -> None:
+    text = """kind = "array"
+        description = "x"
+        [topology]
+        joins = "chips"
+        [[topology.levels]]
+        kind = "torus"
+        shape = [4, 4, 4]
+        [[devices]]
+        device = "tpu-v3"
+        count = 16"""
+    with pytest.raises(SpecError, match="torus of 64 chips needs 6 links per chip; tpu-v3 has 4"):
+        load_array(write(text))
+    faster = text.replace("shape", 'bandwidth = "656 Gbit/s"\n        shape')
+    assert load_array(write(faster)).topology.levels[0].bytes_per_s == 82e9

@@ -96,5 +96,5 @@ def test_auto_takes_it_on_tiers_alone() -> None:
     tiers = wires(Tier("switch", 8, 100e9), Tier("switch", 4, 10e9, rails=8))
     assert offer(tiers, "all-reduce", [boards(tiers)], S).algorithm == "hierarchical-overlapped"
     plain = Wires(Array("plain", "", Group(((device(), 8),))))
-    with pytest.raises(ValueError, match="needs tiers"):
+    with pytest.raises(ValueError, match="needs two tiers"):
         jobs(plain, "all-reduce", [boards(plain)], S, "hierarchical-overlapped")
