@@ -67,8 +67,11 @@ def _of_features(graph: Graph, stream_type: PartitionType) -> Types:
     Of each node is kept in how many groups its columns lie, 0 where its readers find the
     whole: experts that read columns of experts are cut inside (II), grouped convolutions
     that read the columns of others are not (IV). What is added to something else is read whole.
+    A head has its words in columns, whatever it reads: one that is tied, or that makes more than
+    it reads and is read by nobody, as in the stage of a pipeline that does not have the table.
     """
     stream = {u for node in graph if node.type.sums for u in node.producers}
+    read_by_some = {u for node in graph for u in node.producers}
     found: list[PartitionType] = []
     columns: list[int] = []
     for v, node in enumerate(graph):
@@ -79,7 +82,9 @@ def _of_features(graph: Graph, stream_type: PartitionType) -> Types:
                 type_ = stream_type
             left = max(read) if type_ is II else 0
         else:
-            type_ = _of_product(node, max(read, default=0))
+            last = v not in read_by_some and node.out_channels > node.in_channels
+            head = node.tied is not None or last
+            type_ = _of_product(node, 0 if head else max(read, default=0))
             left = node.groups if type_ is III else int(type_ is IV)
         found.append(type_)
         columns.append(0 if v in stream else left)
@@ -108,7 +113,7 @@ def _of_product(node: Node, columns: int) -> PartitionType:
     """The first legal type of those that suit a product; I where there is none."""
     if node.type.gathers:
         wanted = [II]
-    elif node.tied is not None or not columns:  # a head has its words in columns, whatever it reads
+    elif not columns:
         wanted = [III, IV]
     else:
         wanted = [II, IV] if columns == node.groups else [IV, II]

@@ -4,8 +4,10 @@ import pytest
 
 from planners import PlanError
 from planners.axes.node_types import check_groups, types_along
+from planners.axes.stage_cuts import usual_first_nodes
 from planners.partition import II, III, IV, I, V, legal
 from workloads import Builder, Network, Tensor, load_network, partition_graph
+from workloads.stages import cut
 
 BLOCK = {
     "query": III,
@@ -40,6 +42,20 @@ def test_transformers_as_megatron_splits_them(name: str) -> None:
         assert found["embedding"] is II
     for head in {"head", "decoder"} & found.keys():
         assert found[head] is III
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_head_has_its_words_in_columns_in_the_last_stage_too(stages: int) -> None:
+    """BERT's decoder reads columns, and the table that it is tied to is in another stage."""
+    network = load_network("bert-base:seq=64")
+    graph = partition_graph(network)
+    last = cut(network, usual_first_nodes(network, stages)).networks[-1]
+    whole, found = (
+        dict(zip((node.name for node in one), types_along("tp", one), strict=True))
+        for one in (graph, partition_graph(last))
+    )
+    assert "decoder" in found
+    assert found == {name: whole[name] for name in found}
 
 
 @pytest.mark.parametrize(
