@@ -166,7 +166,7 @@ class _Cutter:
         wanted = dict(placed)
         for layer in reversed(self._network.layers):
             stages = {wanted[name] for name in readers.get(layer.name, ())}
-            rides = layer.name not in nodes and len(layer.inputs) == 1
+            rides = layer.name not in nodes and layer.operands == (layer.output,)
             if rides and layer.operator != "slice" and not self._owner[layer.name][1]:
                 wanted[layer.name] = stages.pop() if len(stages) == 1 else wanted[layer.name]
         for layer in self._network.layers:
@@ -210,13 +210,13 @@ class _Cutter:
         source = self._stages[name]
         if source == here and name != INPUT:
             if self._moved(name):
-                of = self._layers[name]
-                self._read(of.inputs[0], here, reader, of.operands[0])
+                self._read(self._layers[name].inputs[0], here, reader, shape)
             return name
         if self._owner[name][1]:
             return name if here == 0 else INPUT
         crossed = self._owner[name][0], here, shape, self._slice(name)
-        self._crossed.setdefault(crossed, []).extend([] if reader is None else [reader])
+        if reader is not None:
+            self._crossed.setdefault(crossed, []).append(reader)
         if name not in self._parts[here].received:
             made = self._layers[name].output
             self._parts[here].received[name] = _pass(name, INPUT, made, RECEIVED)

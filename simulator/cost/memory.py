@@ -217,10 +217,10 @@ def _of_device(
 
 
 def parameters(operators: Operators, node: int, shard: Shard) -> float:
-    """Trained parameters of a shard of a node, batch norm and biases behind it included."""
+    """Trained parameters of a shard of a node, norms in front and behind it and biases too."""
     own = operators.nodes[node]
     pairs = own.pair_parameters * shard.inputs + own.channel_parameters
-    return shard.outputs * shard.groups * pairs
+    return (shard.outputs * pairs + shard.inputs * own.entry_parameters) * shard.groups
 
 
 def _lent(operators: Operators, node: int, shard: Shard) -> float:
@@ -259,20 +259,23 @@ def _maps(
                 part = shard.inputs * shard.groups / operators.graph[op.node].in_channels
             if part < 1.0:
                 size = part * map_bytes(tensor, shard, core)
-                kept = copies.setdefault((name, part, 0.0, None), _Held(i, i, size))
+                kept = copies.setdefault((name, part, 0.0, None), _Held(i, i, size, ""))
                 written[name], positions[name], kept.last = kept, part * shard.positions, i
                 in_parts.add(name)
                 if front:
                     continue
-            if name in in_parts and map_bytes(tensor, shard, core) == written[name].bytes:
-                written[name].last = i  # a sum reads the part that its core has
+            sums = operators.graph[op.node].join and name in in_parts
+            if sums and map_bytes(tensor, shard, core) == written[name].bytes:
+                written[name].last = i  # it adds to the part that its core has
                 continue
             gathered = positions.get(name, 1.0) < (1.0 if tensor.whole else shard.positions)
             again = op.phase if gathered and op.phase is not Phase.FORWARD else None
             again = Phase.GRADIENT if again is Phase.BACKWARD else again
             key = (name, map_rows(tensor, shard), _elements(tensor, shard), again)
             if key not in copies:
-                copies[key] = _Held(i, i, map_bytes(tensor, shard, core))
+                logits = op.node == operators.logits and op.phase is Phase.FORWARD
+                what = "logits" if logits and tensor in op.writes else ""
+                copies[key] = _Held(i, i, map_bytes(tensor, shard, core), what)
                 if tensor.tensor in written:
                     written[tensor.tensor].last = i
             copies[key].last = i
@@ -282,7 +285,7 @@ def _maps(
                     positions[tensor.tensor] = shard.positions
     found = list(copies.values())
     for item in found:
-        item.what = _class_of(item, mine, operators.logits)
+        item.what = item.what or _class_of(item, mine)
     return found
 
 
@@ -291,11 +294,9 @@ def part_of_positions(node: Node, shard: Shard) -> float:
     return shard.outputs * shard.groups / node.out_channels
 
 
-def _class_of(item: _Held, mine: Sequence[Operator], head: int | None) -> str:
-    """What a map is held for; ``head`` is the node that makes logits."""
+def _class_of(item: _Held, mine: Sequence[Operator]) -> str:
+    """What a map is held for that is none of logits."""
     begins, ends = mine[item.first], mine[item.last]
-    if begins.node == head and begins.phase is Phase.FORWARD:
-        return "logits"
     goes_on = begins.phase is Phase.FORWARD and ends.phase is not Phase.FORWARD
     return "activations" if goes_on else "buffers"
 

@@ -83,18 +83,17 @@ class Operator:
     multiply-accumulates of a row, ``exponentials`` those of fused attention, ``pair`` is what is
     moved of the parameters, ``row`` what is moved for a row which gathers or scatters
     (an embedding's);
-    ``kernel`` the weights of a pair. ``channel`` is what is moved for each
-    output channel. ``steps`` run one after the other, each with the overhead
-    of an operator. ``lanes`` are the cycles of a vector unit's lane for each row and
-    output channel; a product of ``each_sample`` has no operand that samples share, one with a
-    ``block`` above 1 block-circulant weights: ``spectral`` of its ``macs`` are products of
-    spectra, the others transforms; ``attention`` is a fused kernel, of so many ``keys`` if it is
-    causal (0: it is not). A product is ``wide``
-    that computes in the format of activations, however narrow that of the others is, and
-    ``grouped`` where each of its groups has weights of its own, as experts have; ``casts``
-    are made narrow here, for this product or for all that read what is written. A ``cast`` only
-    writes in another format what it reads. What is in ``front`` runs before the first node's
-    product, on what that reads.
+    ``kernel`` the weights of a pair. ``channel`` is what is moved for each output channel, and
+    ``entry`` for each input channel. ``steps`` run one after the other, each with the overhead of
+    an operator. ``lanes`` are the cycles of a vector unit's lane for each row and output channel; a
+    product of ``each_sample`` has no operand that samples share, one with a ``block`` above 1
+    block-circulant weights: ``spectral`` of its ``macs`` are products of spectra, the others
+    transforms; ``attention`` is a fused kernel, of so many ``keys`` if it is causal (0: it is not).
+    A product is ``wide`` that computes in the format of activations, however narrow that of the
+    others is, and ``grouped`` where each of its groups has weights of its own, as experts have;
+    ``casts`` are made narrow here, for this product or for all that read what is written. A
+    ``cast`` only writes in another format what it reads. What is in ``front`` runs before the first
+    node's product, on what that reads.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
@@ -108,6 +107,7 @@ class Operator:
     exponentials: float = 0.0
     pair: Moved = NOTHING
     channel: Moved = NOTHING
+    entry: Moved = NOTHING
     row: Moved = NOTHING
     kernel: float = 1.0
     steps: int = 1
@@ -155,19 +155,19 @@ class Operator:
         """An update of so much of the parameters; gradients are whole if not ``in_parts``."""
         if fraction == 1.0:
             return self
-        pair, channel = (
+        pair, channel, entry = (
             each.times(fraction)._replace(cleared=each.cleared * (fraction if in_parts else 1.0))
-            for each in (self.pair, self.channel)
+            for each in (self.pair, self.channel, self.entry)
         )
-        return replace(self, pair=pair, channel=channel)
+        return replace(self, pair=pair, channel=channel, entry=entry)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOperators:
     """A node's operators by phase, each in the order in which they run.
 
-    ``pair_parameters`` and ``channel_parameters`` are trained parameters for
-    each pair of channels of a group and for each output channel: those that
+    ``pair_parameters``, ``channel_parameters`` and ``entry_parameters`` are trained parameters
+    for each pair of channels of a group, each output and each input channel: those that
     the node brings, not weights that it shares. ``shared_parameters`` are
     the latter, for each pair. ``recompute`` are of its forward operators those that run
     again in backward.
@@ -180,6 +180,7 @@ class NodeOperators:
     pair_parameters: float
     channel_parameters: float
     shared_parameters: float = 0.0
+    entry_parameters: float = 0.0
     recompute: tuple[Operator, ...] = ()
 
     def of(self, phase: Phase) -> tuple[Operator, ...]:

@@ -305,8 +305,9 @@ def traffic(operator: Operator, shard: Shard, core: Core) -> float:
     used, each = (*operator.reads, *operator.writes), core.bytes
     maps = sum(tensor.share * map_bytes(tensor, shard, core) for tensor in used)
     pair = operator.pair.bytes(each) + operator.row.bytes(each) * shard.rows
-    parameters = pair * shard.inputs + operator.channel.bytes(each)
-    moved = maps + parameters * shard.outputs * shard.groups
+    parameters = (pair * shard.inputs + operator.channel.bytes(each)) * shard.outputs
+    parameters += operator.entry.bytes(each) * shard.inputs
+    moved = maps + parameters * shard.groups
     if operator.macs and operator.pair.gradients:
         moved += each.more * _gradients(operator, shard)
     return moved

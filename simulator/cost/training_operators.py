@@ -66,15 +66,18 @@ class _TrainingOperators:
         own = self.own[index]
         weights = [x for x in own if x.weighted]
         brought = sum(x.weights for x in weights if not x.shared)
-        rest = sum(x.parameters for x in own) - brought
-        pairs, channels = self.maps.pairs(index), self.all.graph[index].out_channels
+        entry = sum(x.parameters for x in own if self.maps.owner[x.name][1])
+        rest = sum(x.parameters for x in own) - brought - entry
+        of = self.all.graph[index]
+        pairs, channels, inputs = self.maps.pairs(index), of.out_channels, of.in_channels
         return NodeOperators(
             forward=tuple(op for x in own for op in self._forward(x)),
             backward=tuple(op for x in reversed(own) for op in self._backward(x)),
             gradient=tuple(op for x in own for op in self._gradient(x)),
-            update=tuple(self._update(index, brought / pairs, rest / channels)),
+            update=tuple(self._update(index, brought / pairs, rest / channels, entry / inputs)),
             pair_parameters=brought / pairs,
             channel_parameters=rest / channels,
+            entry_parameters=entry / inputs,
             shared_parameters=sum(x.weights for x in weights if x.shared) / pairs,
         )
 
@@ -189,14 +192,15 @@ class _TrainingOperators:
         reads = [*parts, self.maps.output(norm, root)]
         yield self._operator(norm, Phase.BACKWARD, Step((), what="reductions"), reads)
 
-    def _update(self, index: int, pairs: float, rest: float) -> Iterator[Operator]:
-        if pairs or rest:
+    def _update(self, index: int, pairs: float, rest: float, entry: float) -> Iterator[Operator]:
+        if pairs or rest or entry:
             yield Operator(
                 f"{self.all.graph[index].name} update",
                 index,
                 Phase.UPDATE,
                 pair=Moved(updated=pairs, cleared=pairs),
                 channel=Moved(updated=rest, cleared=rest),
+                entry=Moved(updated=entry, cleared=entry),
             )
 
     def _operator(

@@ -76,7 +76,8 @@ def lanes_of(operator: Operator, shard: Shard) -> float:
     each = operator.lanes * shard.rows + UPDATED * updated
     if operator.block > 1:
         each += 2 * (operator.macs - operator.spectral) * shard.rows * shard.inputs
-    return each * shard.outputs * shard.groups
+    entry = UPDATED * operator.entry.updated * shard.inputs
+    return (each * shard.outputs + entry) * shard.groups
 
 
 def spectral_lanes(operator: Operator, shard: Shard) -> float:

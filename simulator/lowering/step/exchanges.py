@@ -369,10 +369,10 @@ class ExchangesOnWires(Rules):
         return self.gradient_bytes(v, shard)
 
     def gradient_bytes(self, v: int, shard: Shard) -> float:
-        """Gradients of the parameters that a node brings, of norms and biases behind it too."""
+        """Gradients of the parameters that a node brings, of norms and biases at it too."""
         work, held = self._work[v], self.held(v, shard)
-        rest = work.channel_parameters * held.outputs * held.groups
-        rest *= self._arithmetic.gradient_bytes
+        rest = work.channel_parameters * held.outputs + work.entry_parameters * held.inputs
+        rest *= held.groups * self._arithmetic.gradient_bytes
         return self._matrix_bytes(work.pair_parameters, held) + rest
 
     def tied_bytes(self, v: int, shard: Shard) -> float:

@@ -47,7 +47,7 @@ def oracle(
                 count = parameters(ops, v, shard)
                 held += 2 * count + 8 * count * (updated[v] if updated else 1.0)
                 held += 4 * count if gradient_lives(ops, mine, v, now) else 0
-        touched = [copies(mine, shards, i, kept) for i in range(len(mine))]
+        touched = [copies(ops, mine, shards, i, kept) for i in range(len(mine))]
         sizes = {copy: size for found in reversed(touched) for copy, size in found.items()}
         held += sum(size for copy, size in sizes.items() if lives(mine, touched, copy, now))
         total.append(held)
@@ -68,7 +68,11 @@ class Copy(NamedTuple):
 
 
 def copies(
-    mine: Sequence[Operator], shards: Sequence[Shard], now: int, kept: Sequence[float]
+    ops: Operators,
+    mine: Sequence[Operator],
+    shards: Sequence[Shard],
+    now: int,
+    kept: Sequence[float],
 ) -> dict[Copy, float]:
     """Bytes of what an operator reads and writes, and of the part of a sum that it keeps."""
     op = mine[now]
@@ -76,11 +80,37 @@ def copies(
     for tensor in (*op.reads, *op.writes):
         copy = copy_of(tensor, mine, shards, now, kept)
         size = map_bytes(tensor, shards[op.node], PLAIN)
+        same = added_to(tensor, mine, shards, now, kept) if ops.graph[op.node].join else None
+        if same and same[1] == size:
+            found.setdefault(same[0], size)
+            continue
         found.setdefault(copy, size)
         part = kept[op.node]
         if part < 1 and op.phase is Phase.FORWARD and tensor in op.writes:
             found[copy._replace(part=part)] = part * size
     return found
+
+
+def added_to(
+    tensor: Map,
+    mine: Sequence[Operator],
+    shards: Sequence[Shard],
+    now: int,
+    kept: Sequence[float],
+) -> tuple[Copy, float] | None:
+    """The part that is kept of a sum, with its bytes, where a join reads it."""
+    makers = [
+        (o, m)
+        for o in mine[:now]
+        for m in o.writes
+        if m.tensor == tensor.tensor and o.phase is Phase.FORWARD and kept[o.node] < 1
+    ]
+    if not makers:
+        return None
+    maker, made = makers[-1]
+    copy = copy_of(made, mine, shards, mine.index(maker), kept)
+    part = kept[maker.node]
+    return copy._replace(part=part), part * map_bytes(made, shards[maker.node], PLAIN)
 
 
 def copy_of(

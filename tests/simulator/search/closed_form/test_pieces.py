@@ -68,11 +68,14 @@ def test_experts_are_told_from_other_weights() -> None:
 
 @pytest.mark.parametrize(("stack", "waits"), [("megatron-2025", True), ("nemo-mlperf", False)])
 def test_updates_that_wait_for_their_host_are_not_shared_out(stack: str, waits: bool) -> None:
-    """All of a small block's take 70 us, of however few of their weights."""
+    """All of a small block's take 70 us, of however few of their weights.
+
+    But for its first norm's, which are updated with the embedding's where both are in a stage.
+    """
     array = load_array("h100-cluster", ["nodes=1", f"stack={stack}"])
     pieces = Pieces(load_network("gpt2:layers=2:seq=128"), array, deployed(array))
     block = pieces.measured(Axes(dp=8), 1)[1][1]
-    assert (block.launch_s == pytest.approx(block.update_s)) is waits
+    assert (block.launch_s == pytest.approx(block.update_s, rel=1e-4)) is waits
     assert waits or block.launch_s < 0.7 * block.update_s
 
 
