@@ -39,11 +39,15 @@ MovedBytes = Annotated[float, quantity("B", 64, 'at most 64 B for each number, l
 
 @dataclass(frozen=True, slots=True)
 class ChipLinks:
-    """A chip's links to neighbouring chips: how many, and what each is worth in each direction."""
+    """A chip's links to neighbouring chips: how many, and what each is worth in each direction.
+
+    Of ``latency_s`` a part is what ``half_bytes`` take (``hardware.schema.LinkTable``).
+    """
 
     per_chip: Count
     bytes_per_s: ByteRate
     latency_s: Duration = 0.0
+    half_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +190,11 @@ class Device:
     matrix units ``chip_vector_flops_per_s`` (its peak in fp32). Fused attention computes
     ``chip_exponentials_per_s`` (None: they take no time). For products with weights
     activations are cast to numbers of ``product_bytes`` (None: they are taken as they are).
-    ``network_bytes_per_s`` is the board's port, in each direction, and
-    ``network_latency_s`` a message's on it (a hop's, where boards are joined
-    to their neighbours). ``price`` is what an hour of a chip costs, in dollars; neither it nor
-    ``power`` changes what a step takes. Its spec ``extends`` those of these
-    names, the nearest first.
+    ``network_bytes_per_s`` is the board's port, in each direction, and ``network_latency_s`` a
+    message's on it (a hop's, where boards are joined to their neighbours), of which a part is
+    what ``network_half_bytes`` take. ``price`` is what an hour of a chip costs, in dollars;
+    neither it nor ``power`` changes what a step takes. Its spec ``extends`` those of these names,
+    the nearest first.
     """
 
     name: str
@@ -214,6 +218,7 @@ class Device:
     power: Power | None = None
     price: Price | None = None
     extends: tuple[str, ...] = field(default=(), compare=False)
+    network_half_bytes: float = 0.0
 
     @property
     def cores(self) -> int:

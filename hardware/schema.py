@@ -116,14 +116,14 @@ class LinkTable(Table):
     efficiency: Share = 1.0
     half_size: Annotated[float, quantity("B", zero=True)] = 0.0
 
-    def reached(self, share: float = 1.0) -> tuple[float, float]:
-        """Bandwidth and latency that messages see.
+    def reached(self, share: float = 1.0) -> tuple[float, float, float]:
+        """Bandwidth and latency that messages see, and the half size, of which a part of it comes.
 
         One of s bytes takes latency + (s + half size) / bandwidth: half of the
         bandwidth is reached at the half size, nearly all by large ones.
         """
         bytes_per_s = self.bandwidth * self.efficiency * share
-        return bytes_per_s, self.latency + self.half_size / bytes_per_s
+        return bytes_per_s, self.latency + self.half_size / bytes_per_s, self.half_size
 
 
 class LinksTable(LinkTable):
@@ -324,7 +324,7 @@ def tile_bytes(width: int, depth: int, count: int, element_bytes: float) -> floa
 
 def device_of(label: str, table: DeviceTable) -> Device:
     """Return the device of a checked table, in SI units, by the name of its spec."""
-    network_bytes_per_s, network_latency_s = table.network.reached()
+    network_bytes_per_s, network_latency_s, network_half_bytes = table.network.reached()
     units = units_of(table.units) if table.units else None
     peaks = table.chip.peaks
     numbers = dict(table.arithmetic)
@@ -341,6 +341,7 @@ def device_of(label: str, table: DeviceTable) -> Device:
         network_bytes_per_s=network_bytes_per_s,
         description=table.description,
         network_latency_s=network_latency_s,
+        network_half_bytes=network_half_bytes,
         links=ChipLinks(table.links.per_chip, *table.links.reached()) if table.links else None,
         roofline=Roofline(**dict(table.roofline)),
         arithmetic=Arithmetic(**numbers),
@@ -399,5 +400,6 @@ def _tier(table: LevelTable, share: float) -> Tier:
     values["protocols"] = tuple(table.protocols)
     if not table.bandwidth:
         return Tier(**values, latency_s=table.latency, share=share * table.efficiency)
-    bytes_per_s, latency_s = table.reached(share)
-    return Tier(**values, bytes_per_s=bytes_per_s, latency_s=latency_s)
+    bytes_per_s, latency_s, half_bytes = table.reached(share)
+    values |= {"bytes_per_s": bytes_per_s, "latency_s": latency_s, "half_bytes": half_bytes}
+    return Tier(**values)

@@ -59,6 +59,7 @@ class Tier:
     ``cables`` are those of a tier of that kind: the two units that each joins.
     In a collective of large messages a member copies the piece of its own at
     ``copy_bytes_per_s`` (0: beside what it sends); small ones go by one of ``protocols``.
+    Of ``latency_s`` a part is what ``half_bytes`` take (``hardware.schema.LinkTable``).
     """
 
     kind: str
@@ -74,6 +75,7 @@ class Tier:
     copy_bytes_per_s: ByteRate = 0.0
     protocols: tuple[Protocol, ...] = ()
     share: Share = 1.0
+    half_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from experiments.explain.paths import paths_of
 from experiments.studies.case import Case, plan_of, simulated, step_of
 from experiments.studies.unread import precision_of
 from hardware import Array, Device, SpecError, load_array, wires_of
+from hardware.device import ChipLinks
+from hardware.topology import Tier
 from planners import Plan, PlanError
 from simulator import Timeline
 from simulator.search.judge import splits_of
@@ -183,16 +185,36 @@ def sped_up(array: Array, what: str, times: float = 2.0) -> Array:
         if what == "cores":
             units = device.units and replace(device.units, clock_hz=times * device.units.clock_hz)
             return replace(device.computing(times), units=units)
-        links = device.links and replace(device.links, bytes_per_s=times * device.links.bytes_per_s)
-        return replace(device, links=links, network_bytes_per_s=times * device.network_bytes_per_s)
+        network = device.network_bytes_per_s
+        sooner_s = _sooner_s(device.network_half_bytes, network, times)
+        return replace(
+            device,
+            links=device.links and _faster(device.links, times),
+            network_bytes_per_s=times * network,
+            network_latency_s=device.network_latency_s - sooner_s,
+        )
 
     topology = array.topology
     if what == "links" and topology.bytes_per_s is not None:
         topology = replace(topology, bytes_per_s=times * topology.bytes_per_s)
     if what == "links":
-        levels = (replace(tier, bytes_per_s=times * tier.bytes_per_s) for tier in topology.levels)
-        topology = replace(topology, levels=tuple(levels))
+        levels = tuple(_faster(tier, times) for tier in topology.levels)
+        topology = replace(topology, levels=levels)
     return replace(array.with_devices(faster), topology=topology)
+
+
+Links = TypeVar("Links", Tier, ChipLinks)
+
+
+def _faster(links: Links, times: float) -> Links:
+    sooner_s = _sooner_s(links.half_bytes, links.bytes_per_s, times)
+    bytes_per_s = times * links.bytes_per_s
+    return replace(links, bytes_per_s=bytes_per_s, latency_s=links.latency_s - sooner_s)
+
+
+def _sooner_s(half_bytes: float, bytes_per_s: float, times: float) -> float:
+    """By how much less the latency is, of which half a message's bytes are a part."""
+    return half_bytes / bytes_per_s * (1 - 1 / times) if half_bytes else 0.0
 
 
 def turn(what: str, case: Case, plan: Plan, base: Timeline, bounds: Mapping[str, float]) -> Knob:

@@ -1,6 +1,7 @@
 """Twice as fast, changed values, and why they change nothing."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.explain.whatif import KNOBS, alike, sped_up, topic_of, why_nothing
 from experiments.studies.case import Case, step_of
 from experiments.terms import duration
-from hardware import Topology, load_array, wires_of
+from hardware import Array, Topology, load_array, wires_of
 from hardware.topology import Tier
 from planners import load_planner
 from planners.plan.updates import Update
@@ -77,6 +78,34 @@ def test_hbm_bound_steps_gain_nothing_from_faster_cores() -> None:
     assert knobs["cores"].reason is not None
     assert " is compute limited by FLOPs; " in knobs["cores"].reason
     assert knobs["HBM"].reason is None
+
+
+@pytest.mark.parametrize(
+    ("array", "keys"),
+    [
+        ("gh200-cluster", ("topology.levels.0", "topology.levels.1")),
+        ("tpu-v3-8", ("devices.0.links", "devices.0.network")),
+    ],
+)
+def test_links_twice_as_fast_are_those_of_twice_the_bandwidth(
+    array: str, keys: tuple[str, str]
+) -> None:
+    """The half size, too: its bytes go twice as fast."""
+
+    def with_links(gb: int) -> Array:
+        rates = [f"{key}.bandwidth={gb} GB/s" for key in keys]
+        return load_array(array, [*(f"{key}.half_size=2 MB" for key in keys), *rates])
+
+    found, expected = sped_up(with_links(100), "links"), with_links(200)
+    (mine, _), (its, _) = found.group.kinds[0], expected.group.kinds[0]
+    pairs: list[tuple[Any, Any]] = [
+        *zip(found.topology.levels, expected.topology.levels, strict=True)
+    ]
+    for one, other in pairs or [(mine.links, its.links)]:
+        assert one.bytes_per_s == pytest.approx(other.bytes_per_s)
+        assert one.latency_s == pytest.approx(other.latency_s)
+    if not pairs:
+        assert mine.network_latency_s == pytest.approx(its.network_latency_s)
 
 
 @pytest.mark.parametrize(
