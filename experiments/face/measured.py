@@ -226,5 +226,5 @@ def calibrate(
     if array is not None:
         raise UsageError("--array is for what nccl-tests printed; rows name their own hw")
     rows = load(name)
-    with running(options, 2 * len(rows)) as (runner, progress, _):
+    with running(options, 3 * len(rows)) as (runner, progress, _):
         return CalibrationResult(calibrated(rows, runner, progress), os.fspath(measured))

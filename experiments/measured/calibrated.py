@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments.measured.case import RowCase
+from experiments.measured.case import RowCase, run_rows
 from experiments.measured.fit import Probed, chip_of, common_share
 from experiments.measured.machine import stack_of
 from experiments.measured.rows import Row
-from experiments.measured.section import Column, Record, grouped, median_error
-from experiments.measured.study import Progress, probe, ready
+from experiments.measured.section import Column, Record, grouped, median_error, relative
+from experiments.measured.study import Progress, at_share, probe, ready
 from experiments.output import UsageError
 from experiments.studies.running.runner import Runner
 
@@ -77,19 +77,29 @@ def calibrated(rows: Sequence[Row], runner: Runner, progress: Progress) -> Calib
             f"rows of several stacks ({', '.join(stacks)}, by their framework); calibrate one at a "
             "time, each from a file of its own"
         )
-    found = grouped(probe(rows, runner, progress), chip_of).values()
-    return Calibration(stacks[0], tuple(_fitted(own, cases[own[0].row.id]) for own in found))
+    found = [
+        (own, common_share(own)) for own in grouped(probe(rows, runner, progress), chip_of).values()
+    ]
+    asked = {one.row.id: at_share(cases[one.row.id], share) for own, share in found for one in own}
+    seconds = dict[str, float]()
+    for name, ran in run_rows(asked, runner):
+        seconds[name] = ran.outputs["iteration_s"]
+        progress(name)
+    made = (_fitted(own, share, cases[own[0].row.id], seconds) for own, share in found)
+    return Calibration(stacks[0], tuple(made))
 
 
-def _fitted(probed: list[Probed], case: RowCase) -> Fitted:
-    share = common_share(probed)
+def _fitted(
+    probed: list[Probed], share: float, case: RowCase, seconds: Mapping[str, float]
+) -> Fitted:
+    """What ``probed`` rows say; ``seconds`` are theirs at the ``share``, simulated."""
     others = [probed[:k] + probed[k + 1 :] for k in range(len(probed))]
     rows = [
         {
             "id": one.row.id,
             "measured_s": one.row.step_s,
-            "predicted_s": one.step_s(share),
-            "error": one.error(share),
+            "predicted_s": seconds[one.row.id],
+            "error": relative(seconds[one.row.id], one.row.step_s or math.nan),
             "held_out_error": one.error(common_share(rest)) if rest else None,
         }
         for one, rest in zip(probed, others, strict=True)

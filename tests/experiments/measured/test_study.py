@@ -280,6 +280,11 @@ def test_a_stack_of_ones_own(truth: list[dict[str, object]], tmp_path: Path) -> 
     assert len(one.rows) == 4
     errors = [row[key] for row in one.rows for key in ("error", "held_out_error")]
     assert max(map(abs, errors)) < 0.02
+    for row in truth:
+        of = case_of(small(**row))
+        (told,) = [each for each in one.rows if each["id"] == row["id"]]
+        step_s = step_of(at_share(of, one.share).case)[1].iteration_s
+        assert told["predicted_s"] == step_s  # and not where the line through the probes is
     assert "0." in said(found)[0]
     text = toml_of(found, "mine.csv")
     assert tomllib.loads(text)["chips"]["h100-sxm"]["bf16"] == pytest.approx(one.share, rel=1e-4)
