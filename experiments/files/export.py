@@ -21,10 +21,12 @@ from planners import AXES, Axes, Plan
 from planners.axes.stage_cuts import begun_inside_blocks, blocks_of, repeats_blocks
 from planners.partition import I
 from planners.plan.updates import ZERO_STAGE, sharded
+from simulator.lowering.execution import usual
 from simulator.lowering.schedules.file import schedule_text
 from simulator.lowering.schedules.registry import schedule_of
 from workloads import SIZES, Network, Transformer, partition_graph
 from workloads.attention import ATTENTION, attention_cores
+from workloads.transforms import APART, EAGER
 
 WRITERS: dict[str, Callable[[Job, int], Written]] = {
     "megatron": megatron.write,
@@ -68,6 +70,7 @@ def exported(case: Case, plan: Plan, target: str) -> str:
         remarks.append(
             f"simulated with --axis-order {staging.axis_order}: this file has the framework's own"
         )
+    remarks += map("simulated with {}: this file does not say so".format, _unsaid(case, target))
     fused = any(layer.kind == ATTENTION for layer in case.network.layers)
     if not fused and attention_cores(case.network):
         remedy = ": add --attention-backend unfused" if target == "megatron" else ""
@@ -79,6 +82,19 @@ def exported(case: Case, plan: Plan, target: str) -> str:
     for remark in written.remarks:
         tell(remark)
     return written.text
+
+
+def _unsaid(case: Case, target: str) -> Iterator[str]:
+    """What was asked for otherwise than is usual, and is no key of a framework's file here."""
+    execution, usual_one = case.execution, usual(case.array)
+    if not execution.overlap and usual_one.overlap and target != "megatron":
+        yield "--overlap none"
+    if execution.algorithm != usual_one.algorithm:
+        yield f"--algorithm {execution.algorithm}"
+    if execution.bucket_bytes not in (usual_one.bucket_bytes, None):
+        yield f"--bucket {execution.bucket_bytes:g}"
+    asked = case.network.name.split(", ")
+    yield from (f"--transform {one}" for one in (APART, EAGER) if one in asked)
 
 
 def _software(case: Case) -> Iterator[str]:

@@ -460,3 +460,27 @@ def test_a_plan_that_was_read_back_has_what_it_was_made_with(
     jobs = [job_of(one.case, one.plan).options for one in (made, again)]
     for job in jobs:
         assert named.items() <= job.items()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("overlap", "none", "--overlap none"),
+        ("algorithm", "ring", "--algorithm ring"),
+        ("bucket", "1e6", "--bucket 1e+06"),
+        ("transform", "eager", "--transform eager"),
+    ],
+)
+def test_what_a_file_does_not_say_is_a_remark(option: str, value: str, words: str) -> None:
+    of: dict[str, Any] = {
+        "network": "llama2-7b:layers=2",
+        "array": "h100-cluster",
+        "batch": 32,
+        "parallel": "dp=32",
+        "stack": "torchtitan-2024",
+    }
+    remark = f"# simulated with {words}: this file does not say so"
+    more = of | {option: [value] if option == "transform" else value}
+    plain, asked = (accelarray.simulate(**one).export("torchtitan") for one in (of, more))
+    assert remark not in plain
+    assert remark in asked.splitlines()
