@@ -102,6 +102,12 @@ class _Redistribution:
         if not mesh.halves:
             self._in_block(mesh, old, new)
             return
+        if not new and (together := self._together(mesh)) is not None:
+            size = np.array(old * self._part(mesh, together.shards))
+            self.requests.append(
+                Request(mesh, together.collective, (Rows(together.rows),), (size,))
+            )
+            return
         first, second = mesh.halves
         moved = [self._of_half(mesh, i, old, new) for i in (0, 1)]
         if moved[0][1] or moved[1][1]:
@@ -110,6 +116,41 @@ class _Redistribution:
         self.move(first, moved[0][0], moved[0][2])
         if second is not first:
             self.move(second, moved[1][0], moved[1][2])
+
+    def _together(self, mesh: Mesh) -> _Together | None:
+        """One collective of devices that are no block, but have and want equal parts.
+
+        Three have a third each: two are one half of the mesh, and the third is the other.
+        """
+        if mesh.idle:
+            return None
+        if not mesh.halves:
+            return self._together_in_block(mesh)
+        sides = [side for side in (self.held, self.wanted) if side.split(mesh) != REPLICATE]
+        equal = all(abs(side.share(mesh) - self._readers(mesh, 0)) < ROUNDING for side in sides)
+        collective = _collective_of(self.held.split(mesh), self.wanted.split(mesh))
+        one, other = map(self._together, mesh.halves) if collective and equal else (None, None)
+        if not one or not other or len(one.rows) != len(other.rows):
+            return None
+        if not {one.collective, other.collective} <= {"", collective}:
+            return None
+        rows = np.hstack([one.rows, other.rows + mesh.halves[0].cores])
+        return one._replace(collective=str(collective), rows=rows)
+
+    def _together_in_block(self, mesh: Mesh) -> _Together | None:
+        block, pairs = mesh.block, [*zip(self.held.spec(mesh), self.wanted.spec(mesh), strict=True)]
+        moving = tuple(held != wanted for held, wanted in pairs)
+        of = {_collective_of(*pair) for pair in pairs if pair[0] != pair[1]}
+        if block is None or len(of) > 1 or None in of or not block.busy(self.nodes).all():
+            return None
+        rows = block.groups(moving, block.busy(self.nodes)).rows()
+        return _Together("".join(map(str, of)), rows, block.largest)
+
+    def _part(self, mesh: Mesh, own: Shards) -> float:
+        """Fraction of what the mesh wants that a device with these shards does."""
+        node = self.wanted.node
+        cut = {types[node] for types in mesh.all_types if self.wanted.on(types) != REPLICATE}
+        return prod(own[node][type_] / mesh.shards[node][type_] for type_ in cut)
 
     def _of_half(self, mesh: Mesh, i: int, old: float, new: float) -> tuple[float, float, float]:
         """(held as it was, received across, spread over the half's devices).
@@ -204,6 +245,21 @@ class _Redistribution:
         return prod(own[type_] / whole[type_] for type_ in cut)
 
 
+def _collective_of(held: Placement, wanted: Placement) -> str | None:
+    """What brings a device from one placement to another, if that is one collective."""
+    if held in (wanted, REPLICATE):
+        return None
+    return "all-gather" if wanted == REPLICATE else "all-to-all"
+
+
+class _Together(NamedTuple):
+    """A collective ("" for none) of devices by row, and what the first device has."""
+
+    collective: str
+    rows: NDArray[np.int64]
+    shards: Shards
+
+
 @dataclass(frozen=True, slots=True)
 class PartialSums:
     """Partial sums of tensors of ``nodes`` that lie alike (a bucket, or one node).
@@ -291,25 +347,34 @@ class PartialSums:
         here = self._scattered(types) or not self._partial(types)
         return here and all(map(self._all_scattered, mesh.distinct()))
 
-    def _alike(self, mesh: Mesh) -> _Alike | None:
+    def _alike(self, mesh: Mesh, *, inside: bool = False) -> _Alike | None:
         """Devices that have sums of the same, whatever their kind and number.
 
         Twelve are six and six, these three and three, of which one half is two devices and the
         other one: no block, but one collective all the same. Of 24 with dp 3 and tp 8 the
         halves are 16 and 8, and 0 8 16 have sums of the same, 1 9 17, and so on: these are
         process groups of a plan by axes (``Plan.together``); other plans swap between halves.
+        ``inside`` of levels that have sums of the same others may cut: with dp 3 and tp 3 each
+        of three is a row.
         """
         if mesh.idle:
             return None
         if not mesh.halves:
             return self._alike_in_block(mesh)
-        if not self._partial(mesh.split_types):
+        partial = self._partial(mesh.split_types)
+        if not partial and not (inside and mesh.group.together):
             return None
-        first, second = map(self._alike, mesh.halves)
-        if not first or not second or first.cuts != second.cuts:
+        first, second = (self._alike(half, inside=True) for half in mesh.halves)
+        if not first or not second:
             return None
         behind = second.rows + mesh.halves[0].cores
-        return first._replace(rows=np.hstack([first.rows, behind]))
+        if partial:
+            same = first.cuts == second.cuts
+            return first._replace(rows=np.hstack([first.rows, behind])) if same else None
+        if first.rows.shape[1] != second.rows.shape[1]:
+            return None
+        cuts = (tuple(mesh.split_types[v] for v in self.nodes), *first.cuts, *second.cuts)
+        return _Alike(np.vstack([first.rows, behind]), cuts, first.shards)
 
     def _alike_in_block(self, mesh: Mesh) -> _Alike | None:
         block, partial = mesh.block, tuple(map(self._partial, mesh.types))

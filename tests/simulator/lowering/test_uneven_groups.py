@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 import accelarray
-from hardware import load_array
-from planners import PLANNERS, TIME
-from planners.order import Kind
+from hardware import Array, Group, Topology, load_array
+from planners import PLANNERS, TIME, Axes, planned_by_axes
+from planners.order import Kind, Phase
 from simulator import DEPLOYED, Execution, simulate
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.search.updates import with_updates
-from workloads import load_network
+from tests.wiring import device
+from workloads import Network, Transformer, load_network, transformer
 
 LENET = load_network("lenet")
 SIZES = (2, 3, 5, 6, 7, 8, 12, 21)
@@ -117,3 +118,59 @@ def test_the_order_of_unlike_replicas_changes_nothing() -> None:
         for stage_hw in ("v100:4x1+t4:1x4", "t4:1x4+v100:4x1")
     }
     assert len(steps) == 1
+
+
+H, S = 192, 48
+GPT = transformer(Transformer("g", 1, H, 12, 768, S, ffn=2 * H))
+EXPERTS = transformer(Transformer("e", 1, H, 12, 768, S, experts=24, topk=2, moe_ffn=H))
+
+
+def spans(network: Network, axes: str, kind: Kind, phase: Phase, **more: Any) -> list[float]:
+    """Bytes at a port's rate of each exchange of a kind, on a switch without latency."""
+    ways = Axes.parse(axes)
+    many = ways.dp * ways.tp * ways.cp
+    array = Array("a", "", Group(((device(network=1e9), many),)), topology=Topology("switch"))
+    execution = replace(DEPLOYED, overlap=False, bucket_bytes=1e15, **more)
+    plan = planned_by_axes(network, execution.planned(array), 2 * ways.dp, ways)
+    plan = with_updates(network, plan, array, execution)
+    timeline = simulate(network, plan, array, execution)
+    found = {(r.start_ps, r.end_ps) for r in timeline if (r.kind, r.phase) == (kind, phase)}
+    return [(end - start) / PICOSECONDS * 1e9 for start, end in sorted(found)]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 12])
+def test_a_group_of_any_size_gathers_as_one(n: int) -> None:
+    """(n - 1) / n of the stream of two samples, before each of three products."""
+    found = spans(GPT, f"tp={n},sp,dp=1", Kind.BOUNDARY, Phase.FORWARD)
+    stream = 2 * S * H * 2
+    assert found == pytest.approx([(n - 1) / n * stream] * 3, rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6])
+def test_a_group_of_any_size_gathers_keys_and_values(n: int) -> None:
+    found = spans(GPT, f"cp={n},dp=1", Kind.BOUNDARY, Phase.FORWARD)
+    each = 2 * S * H * 2
+    assert sum(found) == pytest.approx(2 * (n - 1) / n * each, rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 8, 12, 24])
+def test_a_group_of_any_size_sends_tokens_to_experts(n: int) -> None:
+    """Of a device's two samples two copies of each token, (n - 1) / n of them to others."""
+    out, back = spans(EXPERTS, f"dp={n},ep={n}", Kind.BOUNDARY, Phase.FORWARD)
+    tokens = 2 * 2 * S * H * 2
+    assert (out, back) == pytest.approx((tokens * (n - 1) / n,) * 2, rel=1e-5)
+
+
+@pytest.mark.parametrize(("tp", "dp"), [(2, 3), (3, 2), (3, 3), (3, 7), (6, 2), (6, 3)])
+@pytest.mark.parametrize("update", ["", "sharded"])
+def test_replicas_of_split_models_sum_what_each_device_has(tp: int, dp: int, update: str) -> None:
+    """What tp replicates (positions, norms, biases of rows) is summed by each of its ranks.
+
+    With the table and the head apart, of two products of 768 x H that tp splits.
+    """
+    network = transformer(Transformer("g", 1, H, 6, 768, S, ffn=4 * H, tied=False))
+    found = spans(network, f"tp={tp},dp={dp}", Kind.SUMS, Phase.GRADIENT, update=update)
+    split = (12 * H * H + 2 * 768 * H + (3 + 4) * H) / tp
+    each = split + S * H + 6 * H + 2 * H
+    times = 1 if update else 2
+    assert max(found) == pytest.approx(times * (dp - 1) / dp * each * 4, rel=1e-5)
