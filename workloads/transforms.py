@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from workloads.attention import with_attention
+from workloads.attention import attention_cores, with_attention
 from workloads.layer_types import Layer
 from workloads.layer_types.linear import block_problem
 from workloads.layer_types.other import LOSS, LOSS_IN_KERNELS, NORMS, OTHER
@@ -193,8 +193,12 @@ def summed(network: Network) -> Network:
 
 
 def without_compiler(network: Network) -> Network:
-    """A network as a stack without a compiler runs it: ``apart``, unless it says what it is."""
-    return network if getattr(network.sizes, "compiled", None) is not None else apart(network)
+    """A network as a stack without a compiler runs it: ``apart``, unless it says what it is.
+
+    One without attention stays as it is: these stacks' measured steps are of transformers.
+    """
+    said = getattr(network.sizes, "compiled", None) is not None
+    return network if said or not attention_cores(network) else apart(network)
 
 
 def with_kernels(network: Network, *, sums: bool, loss: bool) -> Network:

@@ -276,7 +276,7 @@ def _own_network(row: Row, split: Split, stack: Stack) -> tuple[Network, tuple[s
     unread = [key for key in (*SIZES, *OF_ATTENTION, *OF_EXPERTS) if getattr(row, key)]
     also = [f"{', '.join(unread)} not read: the network has them"] if unread else []
     network = load_network(row.network)
-    network = without_compiler(network) if stack.element_kernels and network.sizes else network
+    network = without_compiler(network) if stack.element_kernels else network
     if row.attn:
         network = with_attention(network, "fused" if split.fused_attention else "unfused")
     compiled = network.sizes is not None or row.framework.startswith(COMPILED)

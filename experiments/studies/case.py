@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any
 
 from experiments.studies.running.store import digest
@@ -25,7 +26,7 @@ from planners import (
     planner_name,
 )
 from planners.errors import check_batch
-from planners.pipeline.staging import micro_batch, named_cuts, places_of
+from planners.pipeline.staging import named_cuts, places_of
 from planners.plan import Place
 from planners.registry import asked, plans_stages, reads_axes, takes_execution
 from simulator import MODEL_VERSION, PUBLISHED, Execution, OutOfMemoryError, Timeline, simulate
@@ -41,28 +42,29 @@ from workloads.network import numbering
 def staged_plan(case: Case, objective: Objective, staging: Staging) -> Plan:
     """The plan of a pipeline; each stage is planned by the case's planner.
 
-    The search judges a stage as a step by itself, which is not what the stage adds to a
-    pipeline: it takes the fastest of its own pipeline and the other planners'. Raises PlanError
-    for stages that fit neither network nor array.
+    Of several ways to balance the stages it takes the fastest, simulated. The search judges a
+    stage as a step by itself, which is not what the stage adds to a pipeline: it takes the
+    fastest of its own pipelines and the other planners'. Raises PlanError for stages that fit
+    neither network nor array.
     """
     network, execution = case.network, case.execution
     array = execution.planned(case.array)
     places = places_of(array, staging.stages)
-    firsts = first_layers(case, array, staging, places)
+    ways = first_layers(case, array, staging, places)
     alone = replace(execution, staging=None)
 
-    def planned_by(one: str | Planner) -> Plan:
+    def planned_by(one: str | Planner, firsts: tuple[int, ...]) -> Plan:
         told: dict[str, Any] = {"execution": alone} if takes_execution(load_planner(one)) else {}
         step = (one, network, array, case.batch, staging, firsts, places, objective)
         return planned_in_stages(*step, **told)
 
-    own = planned_by(case.planner)
-    if load_planner(case.planner) is not load_planner("search"):
-        return own
-    plans = [own]
-    for name in (*PLANNERS, *BASELINES):
-        with suppress(PlanError):
-            plans.append(planned_by(name))
+    plans = [planned_by(case.planner, firsts) for firsts in ways]
+    if load_planner(case.planner) is load_planner("search"):
+        for name, firsts in product((*PLANNERS, *BASELINES), ways):
+            with suppress(PlanError):
+                plans.append(planned_by(name, firsts))
+    if len(plans) == 1:
+        return plans[0]
 
     def seconds(plan: Plan) -> float:
         """What a step of the pipeline takes; forever where it cannot be run."""
@@ -72,22 +74,24 @@ def staged_plan(case: Case, objective: Objective, staging: Staging) -> Plan:
         except (PlanError, CollectiveError, OutOfMemoryError):
             return math.inf
 
-    return replace(min(plans, key=seconds), planner=own.planner)
+    return replace(min(plans, key=seconds), planner=plans[0].planner)
 
 
 def first_layers(
     case: Case, array: Array, staging: Staging, places: Sequence[Place]
-) -> tuple[int, ...]:
-    """Where stages begin: as the staging names it, or balanced; ``array`` is as it is planned."""
+) -> list[tuple[int, ...]]:
+    """Where stages begin: as the staging names it, or balanced, in up to three ways.
+
+    ``array`` is as it is planned.
+    """
     graph, stages = partition_graph(case.network), staging.stages * staging.virtual
-    size = micro_batch(case.batch, staging.micro_batches)
     if staging.virtual < 1:
         raise PlanError(f"{staging.virtual} stages a place: at least one is needed")
     if staging.cuts:
-        return named_cuts(graph, staging.cuts, stages)
+        return [named_cuts(graph, staging.cuts, stages)]
     if stages == 1:
-        return (0,)
-    return balanced_stages(case.network, array, size, case.execution, places, stages)
+        return [(0,)]
+    return balanced_stages(case.network, array, case.batch, case.execution, places, staging)
 
 
 OUTPUTS_VERSION = 4

@@ -17,13 +17,15 @@ def balanced(
     seconds: Sequence[Sequence[float]],
     weighted: Sequence[bool],
     sends: Sequence[Floats] = (),
+    sums: Sequence[Sequence[float]] = (),
 ) -> tuple[int, ...]:
     """The first layer of each stage: consecutive layers whose longest stage is shortest. Exact.
 
     ``seconds`` has a row for each stage: what each layer takes there. ``sends`` has two for each
     stage, of the layers and one more: what it takes to send back, and on, what crosses before
-    each layer and at the end. A stage sends while it computes, and takes as long as the longer.
-    Every stage has a layer that is ``weighted``. Of equal cuts the earliest is taken.
+    each layer and at the end. A stage sends while it computes, and takes as long as the longer;
+    ``sums`` come on top, a row for each stage. Every stage has a layer that is ``weighted``. Of
+    equal cuts the earliest is taken.
     Raises PlanError where there are more stages than such layers.
 
     Four layers of 1, 1, 2 and 4 s on two alike stages: 0 to 2 take 4 s, and so does 3.
@@ -36,9 +38,10 @@ def balanced(
         )
     least: Floats = np.concatenate([[0.0], np.full(layers, np.inf)])
     came: list[Ints] = []
-    for row, sent in zip(seconds, sends or [np.zeros((2, layers + 1))] * stages, strict=True):
-        work = np.concatenate([[0.0], np.cumsum(row)])
-        begins, least = _stage(least, work, sent, many)
+    sends, sums = sends or [np.zeros((2, layers + 1))] * stages, sums or [[0.0] * layers] * stages
+    for row, sent, more in zip(seconds, sends, sums, strict=True):
+        work, waits = (np.concatenate([[0.0], np.cumsum(each)]) for each in (row, more))
+        begins, least = _stage(least, work, sent, waits, many)
         came.append(begins)
     firsts, end = list[int](), layers
     for before in reversed(came):
@@ -47,18 +50,21 @@ def balanced(
     return tuple(reversed(firsts))
 
 
-def _stage(least: Floats, work: Floats, sent: Floats, many: Ints) -> tuple[Ints, Floats]:
+def _stage(
+    least: Floats, work: Floats, sent: Floats, waits: Floats, many: Ints
+) -> tuple[Ints, Floats]:
     """Where the next stage begins if it ends before each layer, and the longest stage then.
 
-    ``least`` is the longest before it, by where it begins; ``work`` and ``many`` are the
-    seconds and the layers with weights before each layer.
+    ``least`` is the longest before it, by where it begins; ``work``, ``waits`` and ``many`` are
+    the seconds, those that come on top, and the layers with weights before each layer.
     """
     ends = np.arange(len(work))
     found, best = np.zeros(len(work), dtype=np.int64), np.full(len(work), np.inf)
     possible = np.flatnonzero(np.isfinite(least))
     for some in np.array_split(possible, len(possible) * len(work) // MOST_TRIED + 1):
         first = some[:, np.newaxis]
-        longest = np.maximum(least[first], np.maximum(work - work[first], sent[1] + sent[0, first]))
+        busy = np.maximum(work - work[first], sent[1] + sent[0, first])
+        longest = np.maximum(least[first], busy + waits - waits[first])
         longest[many <= many[first]] = np.inf
         which = longest.argmin(axis=0)
         better = longest[which, ends] < best

@@ -85,39 +85,45 @@ pipedream.plans_stages = True  # type: ignore[attr-defined]
 def balanced_stages(
     network: Network,
     array: Array,
-    micro_batch: int,
+    batch: int,
     execution: Execution,
     places: Sequence[Place],
-    stages: int,
-) -> tuple[int, ...]:
-    """The first layer of each stage, so that the longest takes a micro-batch as short as may be.
+    staging: Staging,
+) -> list[tuple[int, ...]]:
+    """Where stages begin, so that the longest takes a micro-batch as short as may be.
 
-    A stage takes as long as its work or its sends, whichever is longer: what crosses its two
-    ends, over all links of its place. ``array`` is as it is planned. Raises PlanError where
-    there are more stages than layers with weights.
+    Three ways, or fewer where they are the same: by work alone; by work or sends, whichever is
+    longer (what crosses the two ends, over all links of a place); and with the gradients' sums
+    of data parallelism on top, shared out to micro-batches. ``array`` is as it is planned.
+    Raises PlanError where there are more stages than layers with weights.
     """
-    graph = partition_graph(network)
+    graph, micro_batches = partition_graph(network), staging.micro_batches
     plain = replace(execution, staging=None, strict_memory=False)
+    size = micro_batch(batch, micro_batches)
     kinds: dict[Device, list[LayerTime]] = {}
-    rows, sends = [], []
-    for k in range(stages):
+    rows, sends, sums = [], [], []
+    for k in range(staging.stages * staging.virtual):
         place = places[k % len(places)]
         group, number = array.part(place.first, place.count).group, place.first
         rate = [0.0] * len(graph)
         for device, count in group.kinds:
             if device not in kinds:
-                kinds[device] = layer_times(network, array, micro_batch, plain, number)
+                kinds[device] = layer_times(network, array, size, plain, number)
             many = replace(group, kinds=((device, count),)).size
             times = [each.seconds for each in kinds[device]]
             rate = [r + many / s if s else r for r, s in zip(rate, times, strict=True)]
             number += many
         rows.append([1 / r if r else 0.0 for r in rate])
-        crossing = _crossing_bytes(graph, kinds[group.kinds[0][0]])
+        of = kinds[group.kinds[0][0]]
         back, on = (places[(k + way) % len(places)] for way in (-1, 1))
         back_s = 0.0 if execution.inference else _sends_s(array, place, back)
-        sends.append(np.outer([back_s, _sends_s(array, place, on)], crossing))
-    weighted = {layer.name for layer in network.layers if layer.weighted}
-    return balanced(rows, [node.name in weighted for node in graph], sends)
+        sends.append(np.outer([back_s, _sends_s(array, place, on)], _crossing_bytes(graph, of)))
+        each_s = _sums_s(array, place) / micro_batches
+        sums.append([0.0 if execution.inference else each_s * one.gradient_bytes for one in of])
+    named = {layer.name for layer in network.layers if layer.weighted}
+    weighted = [node.name in named for node in graph]
+    found = [balanced(rows, weighted), balanced(rows, weighted, sends)]
+    return list(dict.fromkeys([*found, balanced(rows, weighted, sends, sums)]))
 
 
 def _sends_s(array: Array, place: Place, other: Place) -> float:
@@ -130,6 +136,23 @@ def _sends_s(array: Array, place: Place, other: Place) -> float:
     wires = wires_of(array)
     one, two = (range(side.first, side.first + side.count) for side in (place, other))
     return 1 / min(wires.injection_bytes_per_s(a, b) for a, b in ((one, two), (two, one)))
+
+
+def _sums_s(array: Array, place: Place) -> float:
+    """What a byte of gradients takes on each device of a place to be summed by all of them."""
+    many = place.count
+    if many == 1:
+        return 0.0
+    if array.group.leaf == "board":
+        kinds = array.part(place.first, many).group.kinds
+        each = min(device.network_bytes_per_s for device, _ in kinds)
+    else:
+        first, second = (
+            range(place.first, place.first + many // 2),
+            range(place.first + many // 2, place.first + many),
+        )
+        each = wires_of(array).injection_bytes_per_s(first, second) / len(first)
+    return 2 * (many - 1) / many / each
 
 
 def _crossing_bytes(graph: Graph, times: Sequence[LayerTime]) -> list[float]:

@@ -14,6 +14,7 @@ from hardware.reader import MOST_ROWS
 from tests.experiments.measured.some_rows import SMALL, small, table
 from workloads import load_network, with_attention
 from workloads.exporters.onnx_model import to_onnx
+from workloads.transforms import without_compiler
 
 
 def test_what_is_empty_is_unknown_and_what_is_written_is_read() -> None:
@@ -97,7 +98,7 @@ def test_a_network_lies_beside_the_table(tmp_path: Path) -> None:
     path.write_text(table(SMALL | unknown | {"network": "own.toml"}))
     (row,) = load(str(path))
     assert row.network == str(tmp_path / "own.toml")
-    assert case_of(row).case.network == load_network(row.network)
+    assert case_of(row).case.network == without_compiler(load_network(row.network))
     path.write_text(table(SMALL | {"network": "own.toml", "attn": ""}))
     said = case_of(load(str(path))[0]).split.assumed
     unread = "layers, hidden, ffn, heads, vocab, seq, gated, kv_heads"
@@ -109,7 +110,7 @@ def test_a_network_lies_beside_the_table(tmp_path: Path) -> None:
         "gated, kv_heads, experts, topk not read: the network has them"
         in case_of(row).split.assumed
     )
-    unfused = with_attention(load_network(row.network), "unfused")
+    unfused = with_attention(without_compiler(load_network(row.network)), "unfused")
     assert case_of(row).case.network.layers == unfused.layers
     path.write_text(table(SMALL | unknown | {"network": "lenet", "attn": "flash"}))
     with pytest.raises(LeftOutError, match="no attention to be fused"):

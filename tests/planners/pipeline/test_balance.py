@@ -1,5 +1,6 @@
 """Where to cut: against all cuts there are."""
 
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -24,19 +25,23 @@ def cuts(weighted: list[bool], stages: int) -> list[tuple[int, ...]]:
 
 
 def longest(
-    seconds: list[list[float]], firsts: tuple[int, ...], sends: list[NDArray[np.float64]] | None
+    seconds: list[list[float]],
+    firsts: tuple[int, ...],
+    sends: Sequence[NDArray[np.float64]],
+    sums: Sequence[list[float]],
 ) -> float:
     ends = pairwise((*firsts, len(seconds[0])))
     found = []
     for k, (a, b) in enumerate(ends):
-        sent = sends[k][0][a] + sends[k][1][b] if sends else 0
-        found.append(max(sum(seconds[k][a:b]), float(sent)))
+        sent = float(sends[k][0][a] + sends[k][1][b]) if sends else 0.0
+        more = sum(sums[k][a:b]) if sums else 0.0
+        found.append(max(sum(seconds[k][a:b]), sent) + more)
     return max(found)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data(), st.booleans(), st.booleans())
-def test_no_cut_is_better(data: st.DataObject, alike: bool, sent: bool) -> None:
+@given(st.data(), st.booleans(), st.booleans(), st.booleans())
+def test_no_cut_is_better(data: st.DataObject, alike: bool, sent: bool, summed: bool) -> None:
     layers = data.draw(st.integers(1, 8))
     stages = data.draw(st.integers(1, layers))
     # whole numbers, so that sums are exact; layers without a cost and without weights too
@@ -47,16 +52,15 @@ def test_no_cut_is_better(data: st.DataObject, alike: bool, sent: bool) -> None:
     crossing = [0, *data.draw(rows)[1:], 0]
     ways = [data.draw(st.integers(0, 2)) for _ in range(2)]
     sends = [np.outer([k % 2 + ways[0], ways[1]], crossing) for k in range(stages)]
-    given_sends = sends if sent else None
+    waits = sends if sent else (), [data.draw(rows) for _ in range(stages)] if summed else ()
     every = cuts(weighted, stages)
     if not every:
         with pytest.raises(PlanError, match="layers have weights; take fewer stages"):
             balanced(seconds, weighted)
         return
-    found = balanced(seconds, weighted, given_sends or ())
+    found = balanced(seconds, weighted, *waits)
     assert found in every
-    best = min(longest(seconds, one, given_sends) for one in every)
-    assert longest(seconds, found, given_sends) == best
+    assert longest(seconds, found, *waits) == min(longest(seconds, one, *waits) for one in every)
 
 
 def test_the_example_and_a_tie() -> None:
