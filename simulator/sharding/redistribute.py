@@ -120,9 +120,10 @@ class _Redistribution:
     def _together(self, mesh: Mesh) -> _Together | None:
         """One collective of devices that are no block, but have and want equal parts.
 
-        Three have a third each: two are one half of the mesh, and the third is the other.
+        Three have a third each: two are one half of the mesh, and the third is the other. Devices
+        of unlike kinds would all wait for the slowest.
         """
-        if mesh.idle:
+        if mesh.idle or len({device for device, _ in mesh.group.kinds}) > 1:
             return None
         if not mesh.halves:
             return self._together_in_block(mesh)
