@@ -181,7 +181,7 @@ class FitResult(Result):
         )
         over = len(self._simulated_others)
         limited = " and keeps the limits" if self.at_most != AtMost() else ""
-        broken = " or break a limit" if limited else ""
+        broken = f" or {'breaks' if over == 1 else 'break'} a limit" if limited else ""
         more = f", of which {over} {_do(over)} not fit{broken}" if over else ""
         best = "the best of each size" if len(self.asked) > 1 else f"the best {len(shown)}"
         rest = len(shown) < len(self.fits)
