@@ -28,8 +28,12 @@ LONGEST = 1 << 20
 LARGEST_FILE = 1 << 16
 _LIMITS = {"layers": MOST_LAYERS, "decoder_layers": MOST_LAYERS, "seq": LONGEST}
 _NEEDED = ("layers", "hidden", "heads", "vocab")
-_TYPES: dict[str, Any] = {"float": Annotated[float, number(0, 1 << 31)], "bool": bool, "str": str}
-_TYPES["bool | None"] = bool
+_TYPES: dict[str, Any] = {
+    "float": Annotated[float, number(0, 1 << 31)],
+    "bool": bool,
+    "bool | None": bool,
+    "str": str,
+}
 
 
 def model_of(of: type, base: type[Table] = Table, least: int = 0) -> type[Table]:
