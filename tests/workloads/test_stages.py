@@ -23,7 +23,8 @@ from workloads import (
     partition_graph,
     transformer,
 )
-from workloads.layer_types.other import NORMS, RECEIVED, SENT
+from workloads.graph import owners
+from workloads.layer_types.other import RECEIVED, SENT
 
 Crossed = dict[tuple[int, int, Tensor], list[int]]
 """By producer, target stage and tensor, the nodes that read it."""
@@ -270,7 +271,8 @@ def test_one_stage_is_the_network_itself() -> None:
     [
         ("gpt2:layers=3", "layer1.attention.qkv", ["layer1.norm1"]),
         ("llama3-8b:layers=3", "layer1.query", ["layer1.norm1"]),
-        ("resnet18", "layer2.0.conv1", []),  # its ReLU is read by the sum, too: it is sent
+        ("resnet18", "layer2.0.conv1", []),  # all read what ReLU makes: it is sent
+        ("vgg16", "conv2_2", []),
         ("bert-base:seq=16", "layer1.query", []),  # post-norm: the stream is what it makes
     ],
 )
@@ -283,13 +285,11 @@ def test_a_norm_behind_a_cut_is_made_where_it_is_read(
     at = [node.name for node in graph].index(first)
     found = cut(network, (0, at))
     behind = {layer.name for layer in found.networks[1].layers}
-    own = {node.name for node in graph[at:]}
-    riders = [one.name for one in network.layers if one.operator in NORMS and one.name in behind]
-    before = {layer.name for layer in found.networks[0].layers}
-    assert [one for one in riders if one in moved] == moved
-    assert not before & set(moved)
+    owned = owners(network, graph)
+    crossed = [name for name, (node, _) in owned.items() if node < at and name in behind]
+    entering = [one.name for one in found.networks[1].layers if one.operator == RECEIVED]
+    assert [name for name in crossed if name not in entering] == moved
+    assert not {layer.name for layer in found.networks[0].layers} & set(moved)
     assert len(found.crossings) == 1
     assert set(found.crossings[0].consumers) >= {at}
-    assert all(node in behind for node in own)
-    entering = [one.name for one in found.networks[1].layers if one.operator == RECEIVED]
     assert len(entering) == 1

@@ -14,7 +14,15 @@ from simulator.cost.roofline import core_of, map_bytes, map_channels
 from simulator.cost.training_operators import operators
 from tests.simulator.shapes import PLAIN, unsplit
 from tests.strategies import convolutional_networks, networks
-from workloads import Builder, Network, load_network
+from workloads import (
+    Builder,
+    Network,
+    Transformer,
+    cut,
+    load_network,
+    partition_graph,
+    transformer,
+)
 from workloads.transforms import eager
 from workloads.zoo import NETWORKS
 
@@ -356,3 +364,21 @@ def test_resnet50_fits_where_it_was_run() -> None:
     assert round(large.peak_bytes / 2**30, 2) == 8.56
     assert large.operator == "layer4.2.add backward"
     assert large.capacity_bytes == 8 * 2**30
+
+
+def test_what_is_in_front_of_a_stage_works_on_the_part_that_was_received() -> None:
+    """Of four a core has a quarter of the stream, and makes a quarter of the norm's output.
+
+    The product reads all positions of the latter, gathered.
+    """
+    gpt = transformer(Transformer("g", 2, 64, 4, 96, 32, attention="fused"))
+    at = [node.name for node in partition_graph(gpt)].index("layer1.attention.qkv")
+    ops = operators(cut(gpt, (0, at)).networks[1])
+    shards = whole(ops, 1)
+    shards[0] = shards[0]._replace(outputs=shards[0].outputs / 4)
+    use = memory_use(ops, shards, PLAIN, received=frozenset({0}))
+    log = dict(zip(use.operators, use.series, strict=True))
+    stream = 64 * 32 * 2
+    assert log["layer1.norm1 forward"] - use.held_bytes == 2 * stream / 4
+    product = log["layer1.attention.qkv forward"] - use.held_bytes
+    assert product == 2 * stream / 4 + stream + 3 * stream / 4

@@ -108,6 +108,9 @@ def test_lanes_work_on_elements_and_parameters() -> None:
     found = price(update, Shard(10, 32, 64, 1), UNITS)
     assert found.vector_s == pytest.approx(13e-9)  # 6 (2048 + 128) / 1024
     assert (found.unit, found.matrix_s, found.missed_bytes) == (None, 0.0, 0.0)
+    norm = replace(update, entry=Moved(updated=80.0))  # of each of 32 inputs
+    found = price(norm, Shard(10, 32, 64, 1), UNITS)
+    assert found.vector_s == pytest.approx(28e-9)  # 6 (2048 + 128 + 2560) / 1024 = 27.75
 
 
 def test_the_best_of_unlike_units_is_taken() -> None:

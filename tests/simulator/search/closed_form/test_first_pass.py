@@ -106,6 +106,17 @@ def test_weights_in_parts_with_some_blocks_computed_again(recompute: str) -> Non
     assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=0.03)
 
 
+@pytest.mark.parametrize("recompute", ["none", "full"])
+@pytest.mark.parametrize("sp", [False, True])
+def test_stages_keep_what_the_engine_says(recompute: str, *, sp: bool) -> None:
+    """A stage keeps its part of what it receives, and of the norm that it begins with."""
+    of = asked("llama3-8b:layers=8:seq=4096", "h100-cluster", ("nodes=1",), 32)
+    choice = Choice(Axes(dp=1, tp=4, pp=2, sp=sp), 1, recompute)
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    peak = max(one["peak_bytes"] for one in outputs["memory"])
+    assert estimate.peak_bytes == pytest.approx(peak, rel=0.005)
+
+
 @pytest.mark.parametrize("bandwidth", ["50 GB/s", "100 MB/s"])
 def test_sends_of_inference_may_take_longer_than_stages(bandwidth: str) -> None:
     changes = ["nodes=2", f"topology.levels.1.bandwidth={bandwidth}", "stack=none"]
