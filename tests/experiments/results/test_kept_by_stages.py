@@ -8,6 +8,7 @@ and the output of the final norm as well (Korthikanti et al. 2022, section 5).
 import pytest
 
 from accelarray import simulate
+from planners.order import Kind, Phase
 from workloads import Transformer, transformer
 
 H, S, BLOCKS = 256, 64, 8
@@ -58,3 +59,26 @@ def test_without_recomputation_all_stages_keep_as_much_of_a_block(
     found = kept(parallel, "none")
     per_block = [one / blocks for one, blocks in zip(found[:3], (4 * 2, 3 * 2, 2 * 2), strict=True)]
     assert per_block == pytest.approx([each] * 3, abs=0.15)
+
+
+@pytest.mark.parametrize("parallel", ["tp=4,sp", "tp=4", "cp=4", "dp=4"])
+def test_stages_compute_as_long_as_one_does(parallel: str) -> None:
+    """All devices together: the norm behind a cut is of the part that its device received."""
+    found = []
+    for stages in (1, 2):
+        devices = 4 * stages
+        changed = {"devices.0.count": devices, "topology.levels.0.members": devices}
+        whole = parallel if "dp" in parallel else f"{parallel},dp=1"
+        step = simulate(
+            "llama3-8b:layers=4",
+            array="dgx-h100",
+            batch=8,
+            parallel=f"{whole},pp={stages}",
+            micro_batch=1,
+            stack="none",
+            set=changed,
+        )
+        totals = step.timeline.totals()
+        phases = (Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT)
+        found.append(sum(totals[phase, Kind.COMPUTE].core_ps for phase in phases))
+    assert found[1] == pytest.approx(found[0], rel=1e-8)

@@ -159,6 +159,29 @@ def test_shares_that_differ_by_rounding_move_nothing(apart: float, moves: bool) 
     assert bool(requests) is moves
 
 
+@pytest.mark.parametrize(
+    ("share", "others", "together"), [(2 / 3, "d", True), (0.6, "d", False), (2 / 3, "e", False)]
+)
+def test_three_of_a_kind_with_equal_parts_gather_as_one(
+    share: float, others: str, together: bool
+) -> None:
+    """Two devices and one: columns in thirds, read whole."""
+    net = Builder("pair", 16, 1)
+    net.linear("one", 30)
+    net.linear("two", 30)
+    graph = partition_graph(net.build())
+    group = Group(((device(), 2), (device(name=others), 1)), leaf="core")
+    if others == "d":
+        group = Group(((device(), 3),), leaf="core")
+    both = Split((Partition(III, 0.5), Partition(III, 0.5)), 0.0, (None, None))
+    split = Split((Partition(III, share), Partition(III, share)), 0.0, (both, None))
+    root = Division(graph, Counting.EXACT, blocks=True, folded=True).divide(split, group, 24)
+    requests = redistribute(forward_change(graph, 0, 1), root, 3e6)
+    found = [(one.collective, [each.size for each in one.groups]) for one in requests]
+    assert (found == [("all-gather", [3])]) is together
+    assert together or "swap" in [name for name, _ in found]
+
+
 @pytest.mark.parametrize("phase", [Phase.GRADIENT, Phase.FORWARD, Phase.BACKWARD])
 @given(divided(), st.data())
 def test_sums_move_twice_every_copy_but_one(
