@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from workloads.attention import attention_cores, with_attention
+from workloads.attention import with_attention
 from workloads.layer_types import Layer
 from workloads.layer_types.linear import block_problem
 from workloads.layer_types.other import LOSS, LOSS_IN_KERNELS, NORMS, OTHER
@@ -14,13 +14,14 @@ from workloads.tensors import NetworkError, Tensor, sides
 
 MOST_BLOCK = 1 << 12
 CIRCULANT, ZEROS, APART, ATTENTION = "circulant", "zeros", "apart", "attention"
-EAGER = "eager"
+EAGER, COMPILED = "eager", "compiled"
 
 
 def transformed(network: Network, transforms: Iterable[str]) -> Network:
     """A network after one transform after the other; raises NetworkError for an unknown one.
 
-    ``circulant=B``, ``zeros``, ``attention=fused``, ``unfused`` or ``eager``, ``apart``, ``eager``.
+    ``circulant=B``, ``zeros``, ``attention=fused``, ``unfused`` or ``eager``, ``apart``, ``eager``,
+    ``compiled``: as it is, whatever the array's software.
     """
     for text in transforms:
         name, _, value = text.partition("=")
@@ -34,12 +35,15 @@ def transformed(network: Network, transforms: Iterable[str]) -> Network:
             network = _named(apart(network), APART)
         elif name == EAGER and not value:
             network = _named(eager(network), EAGER)
+        elif name == COMPILED and not value:
+            network = _named(network, COMPILED)
         else:
             raise NetworkError(
                 f"--transform {text}: circulant=B (block-circulant weights, B a power of two), "
                 "zeros (transposed convolutions compute with the zeros that they insert), "
                 "attention=fused, attention=unfused or attention=eager, apart (element-wise "
-                "operators that products read are kernels of their own), or eager (all are)"
+                "operators that products read are kernels of their own), eager (all are), or "
+                "compiled (none is)"
             )
     return network
 
@@ -190,15 +194,6 @@ def summed(network: Network) -> Network:
         return replace(layer, apart=True) if own else layer
 
     return replace(network, layers=tuple(map(changed, network.layers)))
-
-
-def without_compiler(network: Network) -> Network:
-    """A network as a stack without a compiler runs it: ``apart``, unless it says what it is.
-
-    One without attention stays as it is: these stacks' measured steps are of transformers.
-    """
-    said = getattr(network.sizes, "compiled", None) is not None
-    return network if said or not attention_cores(network) else apart(network)
 
 
 def with_kernels(network: Network, *, sums: bool, loss: bool) -> Network:

@@ -21,7 +21,8 @@ from planners import AXES, PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
-from workloads.transforms import transformed, with_kernels, without_compiler
+from workloads.transforms import COMPILED, EAGER, transformed, with_kernels
+from workloads.zoo.transformers import without_compiler
 
 CHOSEN = ", attention "
 """In the name of a network whose attention was asked for (``workloads.transforms``)."""
@@ -78,7 +79,8 @@ def run_by(array: Array | None, network: Network, transforms: Sequence[str] = ()
     if form and not chosen and attention_cores(network):
         transforms = [f"attention={form}", *transforms]
     stack = (array and array.stack) or Stack()
-    network = without_compiler(network) if stack.element_kernels else network
+    if stack.element_kernels and not {EAGER, COMPILED} & {*transforms}:
+        network = without_compiler(network)
     network = transformed(network, transforms)
     return with_kernels(network, sums=stack.sum_kernels, loss=stack.loss_kernels)
 

@@ -84,6 +84,10 @@ def exported(case: Case, plan: Plan, target: str) -> str:
     return written.text
 
 
+_COMPILE = {"megatron": False, "torchtitan": True, "maxtext": True}
+"""Whether a framework compiles, as its file is read here."""
+
+
 def _unsaid(case: Case, target: str) -> Iterator[str]:
     """What was asked for otherwise than is usual, and is no key of a framework's file here."""
     execution, usual_one = case.execution, usual(case.array)
@@ -93,8 +97,16 @@ def _unsaid(case: Case, target: str) -> Iterator[str]:
         yield f"--algorithm {execution.algorithm}"
     if execution.bucket_bytes not in (usual_one.bucket_bytes, None):
         yield f"--bucket {execution.bucket_bytes:g}"
-    asked = case.network.name.split(", ")
-    yield from (f"--transform {one}" for one in (APART, EAGER) if one in asked)
+    asked, stack = case.network.name.split(", "), case.array.stack
+    apart = bool(stack and stack.element_kernels)
+    yield from (
+        f"--transform {one}"
+        for one in (APART, EAGER)
+        if one in asked and not (one == APART and apart)
+    )
+    compiled = getattr(case.network.sizes, "compiled", None)
+    if target in _COMPILE and compiled not in (None, _COMPILE[target]):
+        yield f"compiled={'yes' if compiled else 'no'}"
 
 
 def _software(case: Case) -> Iterator[str]:

@@ -31,8 +31,8 @@ from simulator import OutOfMemoryError, SimulationError
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import deployed
 from workloads import Network, NetworkError, load_network, with_attention
-from workloads.transforms import eager, with_kernels, without_compiler
-from workloads.zoo.transformers import Transformer, transformer
+from workloads.transforms import eager, with_kernels
+from workloads.zoo.transformers import Transformer, transformer, without_compiler
 
 STEPS = ("step", "memory_formula")
 """Kinds of rows that are a transformer's step; of the second the memory is known."""
@@ -238,7 +238,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
     # Rows do not spell latent attention out: DeepSeek-V3's (DeepSeek-AI 2024, section 4.2).
     latent = row.arch == "mla_moe"
     titan = row.framework.startswith("torchtitan")
-    without_compiler = titan and (row.year or 0) < COMPILED_LOSS
+    loss_alone = titan and (row.year or 0) < COMPILED_LOSS
     model = row.model.lower()
     own = next((OF_MODELS[name] for name in OF_MODELS if model.startswith(name) and not llama), {})
     sizes: dict[str, Any] = {key: getattr(row, key) or 0 for key in (*SIZES, *OF_EXPERTS)}
@@ -258,7 +258,7 @@ def _sizes(row: Row, split: Split) -> Transformer:
         fused_qkv=not llama or row.framework.startswith(MEGATRON),
         attention="fused" if split.fused_attention else "unfused",
         compiled=row.framework.startswith(COMPILED),
-        eager_loss=without_compiler or row.framework.startswith("PyTorch"),
+        eager_loss=loss_alone or row.framework.startswith("PyTorch"),
         fused_experts=stack_of(row)[0] == FUSED_EXPERTS,
         head_dim=128 if latent else row.head_dim or 0,
         kv_heads=0 if latent else row.kv_heads or 0,
@@ -276,11 +276,11 @@ def _own_network(row: Row, split: Split, stack: Stack) -> tuple[Network, tuple[s
     unread = [key for key in (*SIZES, *OF_ATTENTION, *OF_EXPERTS) if getattr(row, key)]
     also = [f"{', '.join(unread)} not read: the network has them"] if unread else []
     network = load_network(row.network)
-    network = without_compiler(network) if stack.element_kernels else network
     if row.attn:
         network = with_attention(network, "fused" if split.fused_attention else "unfused")
-    compiled = network.sizes is not None or row.framework.startswith(COMPILED)
-    return (network, (*also,)) if compiled else (eager(network), (*also, "eager kernels"))
+    if network.sizes is None and not row.framework.startswith(COMPILED):
+        return eager(network), (*also, "eager kernels")
+    return without_compiler(network) if stack.element_kernels else network, (*also,)
 
 
 class Ran(NamedTuple):

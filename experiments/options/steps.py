@@ -17,7 +17,7 @@ MODEL = (
         "model.transform T",
         "change the network: circulant=B (block-circulant weights), zeros (transposed "
         "convolutions on inserted zeros), apart (element-wise kernels in front of products), "
-        "eager (every element-wise operator a kernel)",
+        "eager (every element-wise operator a kernel), compiled (none is)",
         "none",
         kind="many",
     ),

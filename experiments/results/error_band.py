@@ -9,7 +9,7 @@ it has not seen.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -25,6 +25,7 @@ from hardware import Device
 from planners import Axes, Plan, Update
 from planners.axes.node_types import experts
 from planners.partition import IV, I, V
+from planners.plan.split import Split
 from workloads import Network, partition_graph
 from workloads.attention import attention_cores
 
@@ -103,22 +104,34 @@ def features_of(case: Case) -> Features | None:
 
 
 def _axes_of(plan: Plan, network: Network) -> Axes:
-    """What a plan splits, as axes: each halving of its first stage by what most layers do.
+    """What a plan splits, as axes: each halving of a stage by what most products do.
 
     By sequence is cp, by samples dp, all else tp; where experts themselves are split it is ep.
+    The stage is the first that has any, or the first one.
     """
-    own, found = plan.of_stages[0], Axes(pp=len(plan.pipeline.places) if plan.pipeline else 1)
-    of = {node.name for node in partition_graph(network) if experts(node)}
-    split = own.root
+    nodes = {node.name: node for node in partition_graph(network)}
+    inside = {name for name, node in nodes.items() if experts(node)}
+    every = plan.of_stages
+    own = next((one for one in every if inside & {*one.nodes}), every[0])
+    degrees, split = defaultdict[str, float](float), own.root
     while split is not None:
         types = dict(zip(own.nodes, (each.type for each in split.partitions), strict=True))
-        most = Counter(types[name] for name in own.nodes if name not in of).most_common(1)
-        usual = most[0][0] if most else I
-        tp, cp = 2 ** (usual not in (I, V)), 2 ** (usual is V)
-        ep = 2 ** any(types[name] is IV for name in own.nodes if name in of)
-        found = replace(found, tp=found.tp * tp, cp=found.cp * cp, ep=found.ep * ep)
-        split = split.halves[0] if split.halves else None
-    return found
+        products = [name for name in own.nodes if not nodes[name].join and name not in inside]
+        most = Counter(types[name] for name in products).most_common(1)
+        usual, inner = most[0][0] if most else I, split.halves[0]
+        doubled = math.log2(_leaves(split) / _leaves(inner))
+        degrees["cp" if usual is V else "dp" if usual is I else "tp"] += doubled
+        degrees["ep"] += doubled * any(types[name] is IV for name in own.nodes if name in inside)
+        split = inner
+    tp, cp, ep = (round(2 ** degrees[axis]) for axis in ("tp", "cp", "ep"))
+    return Axes(pp=len(plan.pipeline.places) if plan.pipeline else 1, tp=tp, cp=cp, ep=ep)
+
+
+def _leaves(split: Split | None) -> int:
+    """Into how many parts a split cuts, all below it counted."""
+    if split is None:
+        return 1
+    return sum(map(_leaves, split.halves)) if len(split.halves) > 1 else 2 * _leaves(*split.halves)
 
 
 def _is_language_model(network: Network) -> bool:

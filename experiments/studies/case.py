@@ -58,13 +58,17 @@ def staged_plan(case: Case, objective: Objective, staging: Staging) -> Plan:
         step = (one, network, array, case.batch, staging, firsts, places, objective)
         return planned_in_stages(*step, **told)
 
-    plans = [planned_by(case.planner, firsts) for firsts in ways]
+    if len(ways) == 1 and load_planner(case.planner) is not load_planner("search"):
+        return planned_by(case.planner, ways[0])
+    planners: list[str | Planner] = [case.planner]
     if load_planner(case.planner) is load_planner("search"):
-        for name, firsts in product((*PLANNERS, *BASELINES), ways):
-            with suppress(PlanError):
-                plans.append(planned_by(name, firsts))
-    if len(plans) == 1:
-        return plans[0]
+        planners += [*PLANNERS, *BASELINES]
+    plans = []
+    for one, firsts in product(planners, ways):
+        with suppress(PlanError):
+            plans.append(planned_by(one, firsts))
+    if not plans:
+        return planned_by(case.planner, ways[0])
 
     def seconds(plan: Plan) -> float:
         """What a step of the pipeline takes; forever where it cannot be run."""
@@ -74,7 +78,7 @@ def staged_plan(case: Case, objective: Objective, staging: Staging) -> Plan:
         except (PlanError, CollectiveError, OutOfMemoryError):
             return math.inf
 
-    return replace(min(plans, key=seconds), planner=plans[0].planner)
+    return replace(min(plans, key=seconds), planner=case.planner_name)
 
 
 def first_layers(

@@ -25,7 +25,8 @@ def balanced(
     stage, of the layers and one more: what it takes to send back, and on, what crosses before
     each layer and at the end. A stage sends while it computes, and takes as long as the longer;
     ``sums`` come on top, a row for each stage. Every stage has a layer that is ``weighted``. Of
-    equal cuts the earliest is taken.
+    equal cuts the earliest is taken. Where sends take for ever nothing is cut; if it has to be,
+    stages do not begin at ascending layers.
     Raises PlanError where there are more stages than such layers.
 
     Four layers of 1, 1, 2 and 4 s on two alike stages: 0 to 2 take 4 s, and so does 3.
@@ -62,6 +63,8 @@ def _stage(
     found, best = np.zeros(len(work), dtype=np.int64), np.full(len(work), np.inf)
     possible = np.flatnonzero(np.isfinite(least))
     for some in np.array_split(possible, len(possible) * len(work) // MOST_TRIED + 1):
+        if not len(some):
+            continue
         first = some[:, np.newaxis]
         busy = np.maximum(work - work[first], sent[1] + sent[0, first])
         longest = np.maximum(least[first], busy + waits - waits[first])

@@ -86,28 +86,30 @@ def _with_segment(step: Operators, layers: frozenset[str], early_stop: bool) -> 
     if early_stop:
         needed_again = forgotten & _read_behind(step)
         inside = inside[: 1 + max(_writing(inside, needed_again), default=-1)]
+    read = {t.tensor for _, operator in inside for t in operator.reads} | _read_behind(step)
+    needed = forgotten & read  # what a stage sends at its end is not made again
     again = [
         (index, _again(operator, written))
         for index, operator in inside
         if operator.macs
-        or any(t.tensor in forgotten and t.each_bytes != MASK_BYTES for t in operator.writes)
+        or any(t.tensor in needed and t.each_bytes != MASK_BYTES for t in operator.writes)
     ]
     nodes = list(step.nodes)
     for index in dict.fromkeys(index for index, _ in again):
         own = tuple(operator for at, operator in again if at == index)
         nodes[index] = replace(nodes[index], recompute=own)
-    needed = []
+    behind = []
     for index, node in enumerate(nodes):
         backward = _reading(node.backward, forgotten)
         gradient = _reading(node.gradient, forgotten)
         if (backward, gradient) != (node.backward, node.gradient):
-            needed.append(index)
+            behind.append(index)
             nodes[index] = replace(node, backward=backward, gradient=gradient)
-    if not needed or not again:
+    if not behind or not again:
         return step
     products = {index for index, op in again if _layer_of(op) == step.graph[index].name}
     found = tuple(dict.fromkeys(index for index, _ in again))
-    segment = Segment(needed[-1], found, frozenset(products))
+    segment = Segment(behind[-1], found, frozenset(products))
     return replace(step, nodes=tuple(nodes), segments=(*step.segments, segment))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from planners.pipeline.pipedream import plan_stages
 from planners.pipeline.profile import Profile, ProfileNode
 from planners.pipeline.staging import cut_into, micro_batch, plan_of_stages
 from planners.pipeline.states import states_of
+from planners.sizing import Ints
 from simulator.analysis.stalls import core_steps
 from simulator.analysis.worker_records import doings
 from simulator.engine.jobs import Links, ints
@@ -122,37 +123,45 @@ def balanced_stages(
         sums.append([0.0 if execution.inference else each_s * one.gradient_bytes for one in of])
     named = {layer.name for layer in network.layers if layer.weighted}
     weighted = [node.name in named for node in graph]
-    found = [balanced(rows, weighted), balanced(rows, weighted, sends)]
-    return list(dict.fromkeys([*found, balanced(rows, weighted, sends, sums)]))
+    apart = np.zeros(len(graph) + 1)
+    for v, node in enumerate(graph):
+        if node.tied is not None and not staging.tied:  # who sums its gradients is not said
+            apart[node.tied + 1 : v + 1] = np.inf
+    alone, sends = ([each * size + apart for each in sends] for size in (0, 1))
+    ways = (balanced(rows, weighted, *way) for way in ((alone,), (sends,), (sends, sums)))
+    found = dict.fromkeys(way for way in ways if all(a < b for a, b in pairwise(way)))
+    return list(found) or [balanced(rows, weighted)]
 
 
 def _sends_s(array: Array, place: Place, other: Place) -> float:
-    """What a byte takes from all devices of a place to another's; nothing to itself."""
+    """What a byte takes from a place to another, an equal part from each of its devices to one."""
     if place == other:
         return 0.0
     if array.group.leaf == "board":
         sides = (array.part(side.first, side.count).group.kinds for side in (place, other))
         return 1 / min(sum(d.network_bytes_per_s * n for d, n in kinds) for kinds in sides)
-    wires = wires_of(array)
-    one, two = (range(side.first, side.first + side.count) for side in (place, other))
-    return 1 / min(wires.injection_bytes_per_s(a, b) for a, b in ((one, two), (two, one)))
+    many = max(place.count, other.count)
+    one, two = (side.first + np.arange(many) * side.count // many for side in (place, other))
+    return _byte_s(array, one, two, 1 / many)
 
 
 def _sums_s(array: Array, place: Place) -> float:
-    """What a byte of gradients takes on each device of a place to be summed by all of them."""
+    """What a byte of gradients of each device takes to be summed by all of a place, as a ring."""
     many = place.count
     if many == 1:
         return 0.0
+    each = 2 * (many - 1) / many
     if array.group.leaf == "board":
         kinds = array.part(place.first, many).group.kinds
-        each = min(device.network_bytes_per_s for device, _ in kinds)
-    else:
-        first, second = (
-            range(place.first, place.first + many // 2),
-            range(place.first + many // 2, place.first + many),
-        )
-        each = wires_of(array).injection_bytes_per_s(first, second) / len(first)
-    return 2 * (many - 1) / many / each
+        return each / min(device.network_bytes_per_s for device, _ in kinds)
+    cores = place.first + np.arange(many)
+    return _byte_s(array, cores, np.roll(cores, -1), each)
+
+
+def _byte_s(array: Array, sources: Ints, targets: Ints, flows: float) -> float:
+    """Of the link that most goes over, where so many bytes go from each source to its target."""
+    wires = wires_of(array)
+    return float((wires.loads(sources, targets, flows) / wires.bandwidth).max(initial=0.0))
 
 
 def _crossing_bytes(graph: Graph, times: Sequence[LayerTime]) -> list[float]:

@@ -10,12 +10,13 @@ collective is over all levels that need the same. Of 8 bytes on four devices (tw
     shard(0) -> shard(1)      all-to-all       2 other bytes, of which it had a quarter
     replicate -> shard        nothing          2 of the 8 bytes that it has
 
-Where halves differ (two kinds of chip, odd counts, uneven shares) no collective fits both. Each
-half is a mesh of its own, and a ``swap`` joins them: the devices of each receive together what
-they lack. Rows that two halves hold half and half, and both want whole, are swapped (4 bytes each
-way), each half's devices receiving parts, and gathered in each half. Partial sums of 8 bytes on
-one and three devices may be one collective all the same; or they are reduce-scattered in each half,
-swapped (8 bytes each way), and gathered, as where one half has them in parts.
+Where halves differ (two kinds of chip, uneven shares) no collective fits both; three of a kind
+with a third each are one group all the same. Each half is a mesh of its own, and a ``swap`` joins
+them: the devices of each receive together what they lack. Rows that two halves hold half and half,
+and both want whole, are swapped (4 bytes each way), each half's devices receiving parts, and
+gathered in each half. Partial sums of 8 bytes on one and three devices may be one collective all
+the same; or they are reduce-scattered in each half, swapped (8 bytes each way), and gathered, as
+where one half has them in parts.
 """
 
 from __future__ import annotations

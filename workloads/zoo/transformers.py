@@ -9,7 +9,7 @@ from importlib import resources
 from math import ceil
 from typing import Any
 
-from workloads.attention import FORMS, with_attention
+from workloads.attention import FORMS, attention_cores, with_attention
 from workloads.builder import Builder
 from workloads.layer_types.other import COMBINE, DISPATCH, EAGER_LOSS, EXPERT_BIAS, EXPERT_GLU
 from workloads.network import Network
@@ -185,6 +185,20 @@ def transformer(of: Transformer) -> Network:
     network = with_attention(network, of.attention) if of.attention == "fused" else network
     fused = of.causal and of.year >= FUSED_SINCE
     return replace(network, notes=_notes(of), fused=fused, sizes=of, padding=_padding(of, network))
+
+
+def without_compiler(network: Network) -> Network:
+    """A network as a stack without a compiler runs it: ``apart``, unless it says what it is.
+
+    One without attention stays as it is: these stacks' measured steps are of transformers.
+    """
+    of = network.sizes if isinstance(network.sizes, Transformer) else None
+    if (of and of.compiled is not None) or not attention_cores(network):
+        return network
+    if of and of.experts and of.biases and transformer(of).layers == network.layers:
+        own = transformer(replace(of, compiled=False))  # gated experts' work has kernels, too
+        return replace(network, layers=own.layers)
+    return apart(network)
 
 
 def sized(of: Transformer, sequence: int = 0) -> Network:

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from experiments.cli import main
 from experiments.files.export import WRITERS, exported, job_of
 from experiments.files.job import Job, sizes_of
 from experiments.files.read import read
+from experiments.notices import AccelarrayWarning
 from experiments.output import UsageError
 from experiments.studies.case import Case, Planned, plan_of
 from hardware import load_array
@@ -484,3 +486,34 @@ def test_what_a_file_does_not_say_is_a_remark(option: str, value: str, words: st
     plain, asked = (accelarray.simulate(**one).export("torchtitan") for one in (of, more))
     assert remark not in plain
     assert remark in asked.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("target", "network", "words"),
+    [
+        ("megatron", "llama2-7b:layers=2:compiled=yes", "compiled=yes"),
+        ("torchtitan", "llama2-7b:layers=2:compiled=no", "compiled=no"),
+        ("megatron", "llama2-7b:layers=2:compiled=no", ""),
+        ("megatron", "llama2-7b:layers=2", ""),
+    ],
+)
+def test_a_file_is_read_with_its_frameworks_compiler(target: str, network: str, words: str) -> None:
+    step = accelarray.simulate(
+        network, array="dgx-h100", batch=8, parallel="dp=8", stack="megatron-2025"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccelarrayWarning)
+        said = [line for line in step.export(target).splitlines() if "compiled=" in line]
+    assert said == ([f"# simulated with {words}: this file does not say so"] if words else [])
+
+
+def test_what_the_stack_does_is_no_remark() -> None:
+    step = accelarray.simulate(
+        "llama2-7b:layers=2",
+        array="dgx-h100",
+        batch=8,
+        parallel="dp=8",
+        stack="megatron-2025",
+        transform=["apart"],
+    )
+    assert "--transform" not in step.export("megatron")

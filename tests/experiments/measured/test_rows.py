@@ -14,7 +14,7 @@ from hardware.reader import MOST_ROWS
 from tests.experiments.measured.some_rows import SMALL, small, table
 from workloads import load_network, with_attention
 from workloads.exporters.onnx_model import to_onnx
-from workloads.transforms import without_compiler
+from workloads.zoo.transformers import without_compiler
 
 
 def test_what_is_empty_is_unknown_and_what_is_written_is_read() -> None:

@@ -159,6 +159,10 @@ def test_every_answer_has_the_band_of_its_step(command: str) -> None:
         ("llama3-8b:layers=2", "dp=2,cp=4", 3),
         ("mixtral-8x7b:layers=2", "dp=4,ep=4,tp=2", 0),
         ("mixtral-8x7b:layers=2", "dp=2,ep=8,tp=4", 0),
+        ("mixtral-8x7b:layers=2", "dp=4,ep=4,tp=2,sp", 0),
+        ("deepseek-v3:layers=4", "dp=4,ep=4,pp=2", 0),
+        ("gpt3-125m:layers=2", "dp=1,tp=3", 0),
+        ("gpt3-125m:layers=2", "dp=1,tp=6", 0),
     ],
 )
 def test_a_plans_file_has_the_band_of_the_axes_that_made_it(
@@ -166,6 +170,8 @@ def test_a_plans_file_has_the_band_of_the_axes_that_made_it(
 ) -> None:
     of: dict[str, Any] = {"network": network, "array": "dgx-h100", "batch": 16}
     of["stack"] = "megatron-2025"
+    if (many := parallel.rpartition("tp=")[2]) in "36":
+        of["set"] = {"devices.0.count": int(many), "topology.levels.0.members": int(many)}
     step = simulate(**of, parallel=parallel, zero=zero)
     (tmp_path / "plan.json").write_text(json.dumps(step.plan.to_json()))
     again = simulate(**of, plan=tmp_path / "plan.json")

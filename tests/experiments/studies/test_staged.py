@@ -115,6 +115,37 @@ def test_of_several_ways_to_balance_the_fastest_is_taken(
     assert step_s() == min(every) <= every[0] / least
 
 
+@pytest.mark.parametrize("name", ["tpu-mixed", "mixed-a100-h100", "mixed-v100-t4", "accpar-mixed"])
+def test_any_number_of_stages_on_kinds_of_devices(name: str) -> None:
+    """Places need not end where kinds or nodes do."""
+    execution = PUBLISHED if name == "accpar-mixed" else DEPLOYED
+    network, array = load_network("vgg11"), load_array(name)
+    planned = execution.planned(array)
+    for stages in range(2, 12):
+        case = Case(network, "data_parallel", array, 64, execution=execution)
+        found = first_layers(case, planned, Staging(stages, 4), places_of(planned, stages))
+        assert all(len(firsts) == stages for firsts in found)
+
+
+def test_stages_share_no_weights_unless_it_is_said() -> None:
+    """Of the cheapest cuts those between two users of a weight are none: h is behind both."""
+    net = Builder("tied", 512, 1)
+    for name in ("f0", "f1", "f2"):
+        net.linear(name, 512)
+    first = net.linear("t1", 16, after=net.linear("g", 16, after="f2"))
+    net.linear("t2", 16, shared="t1", after=net.add("a", first, net.linear("q", 16, after="f2")))
+    for name in ("h", "f3", "f4"):
+        net.linear(name, 512)
+    slow = replace(device(1e12), network_bytes_per_s=1e6)
+    array = Array("two", "", Group(((slow, 2),)))
+    network = net.build()
+    names = [node.name for node in partition_graph(network)]
+    assert names[firsts(network, array, stages=2, micro_batches=2)[1]] == "h"
+    case = Case(network, "data_parallel", array, 64)
+    ways = first_layers(case, array, Staging(2, 2, tied="copies"), places_of(array, 2))
+    assert {names[way[1]] for way in ways} - {"h"}
+
+
 def test_cuts_by_name_are_where_they_are_said() -> None:
     network, array = load_network("vgg16"), load_array("accpar-homogeneous")
     names = [node.name for node in partition_graph(network)]

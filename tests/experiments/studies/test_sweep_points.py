@@ -10,7 +10,8 @@ from experiments.cli import main
 from experiments.face.inputs import run_by
 from hardware import load_array
 from simulator import DEPLOYED
-from workloads import load_network
+from workloads import Transformer, load_network, transformer
+from workloads.layer_types.other import EXPERT_GLU
 
 NETWORK = "gpt2:layers=2"
 
@@ -141,3 +142,36 @@ def test_a_network_keeps_its_sizes_whoever_asked_before() -> None:
     assert run_by(array, replace(network, sizes=None)).sizes is None
     assert network.sizes is not None
     assert run_by(array, network).sizes == network.sizes
+
+
+def test_stacks_without_a_compiler_run_every_network_so() -> None:
+    """As its own kernels say, as transformed, or compiled where that is asked for."""
+    array = load_array("dgx-h100", [], usual=True)
+    assert array.stack is not None
+    assert array.stack.element_kernels
+    gpt = load_network("gpt2:layers=2")
+    apart, plain = (load_network(f"{gpt.name}:compiled={word}") for word in ("no", "yes"))
+    of_a_stack, compiled, own = (
+        [layer.apart for layer in run_by(array, one, how).layers]
+        for one, how in ((gpt, ()), (gpt, ["compiled"]), (plain, ()))
+    )
+    assert of_a_stack == [layer.apart for layer in run_by(array, apart).layers]
+    assert compiled == own == [layer.apart for layer in run_by(None, plain).layers]
+    assert of_a_stack != compiled
+    bert = load_network("bert-base:seq=64")
+    kept = run_by(array, bert, ["eager"])
+    assert kept.layers == run_by(None, bert, ["attention=fused", "eager"]).layers
+    cnn = load_network("resnet18")
+    assert run_by(array, cnn).layers == cnn.layers
+
+
+def test_gated_experts_with_biases_have_their_kernels() -> None:
+    array = load_array("dgx-h100", [], usual=True)
+    sizes = Transformer(
+        "moe", 2, 64, 4, 100, seq=32, experts=4, moe_ffn=64, gated=True, biases=True
+    )
+    asked, named = (
+        run_by(array, transformer(replace(sizes, compiled=how))) for how in (None, False)
+    )
+    assert asked.layers == named.layers
+    assert any(layer.operator == EXPERT_GLU for layer in asked.layers)

@@ -11,7 +11,16 @@ from simulator.cost.recompute import check, is_mode
 from simulator.cost.roofline import flops
 from simulator.cost.training_operators import operators
 from tests.simulator.cost.test_transformer_blocks import PLAIN, shards
-from workloads import Builder, Network, NetworkError, Transformer, load_network, transformer
+from workloads import (
+    Builder,
+    Network,
+    NetworkError,
+    Transformer,
+    cut,
+    load_network,
+    partition_graph,
+    transformer,
+)
 
 MODES = ("none", "selective", "full", "1", "2")
 
@@ -163,3 +172,17 @@ def test_a_node_s_operators_are_of_one_segment() -> None:
     names = [op.name for node in found.nodes for op in node.recompute]
     assert "block0.two recompute" in names
     assert "block1.norm recompute" not in names
+
+
+def test_what_a_stage_sends_at_its_end_is_not_made_again() -> None:
+    """The sum that ends a block is kept by who reads it: the next block's norm, or a stage."""
+    whole = gpt(2, 64, 8, 16)
+    at = [node.name for node in partition_graph(whole)].index("layer1.attention.qkv")
+    parts = [whole, *cut(whole, (0, at)).networks]
+    again = [
+        {op.name for node in operators(part, recompute="full").nodes for op in node.recompute}
+        for part in parts
+    ]
+    sums = {"layer0.add2 recompute", "layer1.add2 recompute"}
+    assert not sums & again[1]
+    assert again[1] | again[2] == again[0]
