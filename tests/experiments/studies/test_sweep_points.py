@@ -150,14 +150,15 @@ def test_stacks_without_a_compiler_run_every_network_so() -> None:
     assert array.stack is not None
     assert array.stack.element_kernels
     gpt = load_network("gpt2:layers=2")
-    apart, plain = (load_network(f"{gpt.name}:compiled={word}") for word in ("no", "yes"))
+    apart, plain = (load_network(f"gpt2:layers=2:compiled={word}") for word in ("no", "yes"))
     of_a_stack, compiled, own = (
         [layer.apart for layer in run_by(array, one, how).layers]
         for one, how in ((gpt, ()), (gpt, ["compiled"]), (plain, ()))
     )
     assert of_a_stack == [layer.apart for layer in run_by(array, apart).layers]
-    assert compiled == own == [layer.apart for layer in run_by(None, plain).layers]
-    assert of_a_stack != compiled
+    assert compiled == own
+    assert any(of_a_stack)
+    assert not any(compiled)
     bert = load_network("bert-base:seq=64")
     kept = run_by(array, bert, ["eager"])
     assert kept.layers == run_by(None, bert, ["attention=fused", "eager"]).layers
