@@ -49,7 +49,7 @@ def note(plan: Plan, timeline: Timeline) -> str:
 def test_passes_narrower_than_a_pixel_have_the_colours_of_the_legend(tmp_path: Path) -> None:
     """Slow links make them narrow; no number is drawn then, and none is spoken of."""
     assert note(*step("1f1b")).startswith("numbers are micro-batches")
-    options = {"stages": "4", "micro_batches": "8", "cuts": "CUTS"}
+    options = {"stages": "4", "micro_batches": "8", "cuts": "conv2_1,conv3_1,conv4_1"}
     execution = with_options(PUBLISHED, options)
     array, network = load_array("accpar-mixed"), load_network("vgg16")
     plan, timeline = step_of(Case(network, "data_parallel", array, 256, execution=execution))
