@@ -36,6 +36,11 @@ def transformed(network: Network, transforms: Iterable[str]) -> Network:
         elif name == EAGER and not value:
             network = _named(eager(network), EAGER)
         elif name == COMPILED and not value:
+            if getattr(network.sizes, "compiled", None) is False:
+                raise NetworkError(
+                    f"--transform {text}: {network.name!r} says compiled=no; take it with "
+                    "compiled=yes"
+                )
             network = _named(network, COMPILED)
         else:
             raise NetworkError(

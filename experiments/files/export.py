@@ -98,12 +98,8 @@ def _unsaid(case: Case, target: str) -> Iterator[str]:
     if execution.bucket_bytes not in (usual_one.bucket_bytes, None):
         yield f"--bucket {execution.bucket_bytes:g}"
     asked, stack = case.network.name.split(", "), case.array.stack
-    apart = bool(stack and stack.element_kernels)
-    yield from (
-        f"--transform {one}"
-        for one in (APART, EAGER)
-        if one in asked and not (one == APART and apart)
-    )
+    unusual = (EAGER,) if stack and stack.element_kernels else (APART, EAGER)
+    yield from (f"--transform {one}" for one in unusual if one in asked)
     compiled = getattr(case.network.sizes, "compiled", None)
     if target in _COMPILE and compiled not in (None, _COMPILE[target]):
         yield f"compiled={'yes' if compiled else 'no'}"

@@ -58,17 +58,14 @@ def staged_plan(case: Case, objective: Objective, staging: Staging) -> Plan:
         step = (one, network, array, case.batch, staging, firsts, places, objective)
         return planned_in_stages(*step, **told)
 
-    if len(ways) == 1 and load_planner(case.planner) is not load_planner("search"):
-        return planned_by(case.planner, ways[0])
-    planners: list[str | Planner] = [case.planner]
-    if load_planner(case.planner) is load_planner("search"):
-        planners += [*PLANNERS, *BASELINES]
-    plans = []
-    for one, firsts in product(planners, ways):
+    searches = load_planner(case.planner) is load_planner("search")
+    planners = [case.planner, *((*PLANNERS, *BASELINES) if searches else ())]
+    pairs, plans = [*product(planners, ways)], list[Plan]()
+    for one, firsts in pairs if len(pairs) > 1 else ():
         with suppress(PlanError):
             plans.append(planned_by(one, firsts))
     if not plans:
-        return planned_by(case.planner, ways[0])
+        return planned_by(*pairs[0])
 
     def seconds(plan: Plan) -> float:
         """What a step of the pipeline takes; forever where it cannot be run."""

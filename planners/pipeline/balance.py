@@ -25,9 +25,8 @@ def balanced(
     stage, of the layers and one more: what it takes to send back, and on, what crosses before
     each layer and at the end. A stage sends while it computes, and takes as long as the longer;
     ``sums`` come on top, a row for each stage. Every stage has a layer that is ``weighted``. Of
-    equal cuts the earliest is taken. Where sends take for ever nothing is cut; if it has to be,
-    stages do not begin at ascending layers.
-    Raises PlanError where there are more stages than such layers.
+    equal cuts the earliest is taken. Nothing is cut where sends take for ever. Raises PlanError
+    where there are more stages than such layers, or no cuts.
 
     Four layers of 1, 1, 2 and 4 s on two alike stages: 0 to 2 take 4 s, and so does 3.
     """
@@ -44,6 +43,8 @@ def balanced(
         work, waits = (np.concatenate([[0.0], np.cumsum(each)]) for each in (row, more))
         begins, least = _stage(least, work, sent, waits, many)
         came.append(begins)
+    if not np.isfinite(least[-1]):
+        raise PlanError(f"{stages} stages, but nothing to be cut so often; take fewer stages")
     firsts, end = list[int](), layers
     for before in reversed(came):
         end = int(before[end])

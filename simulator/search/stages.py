@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 
@@ -128,9 +129,11 @@ def balanced_stages(
         if node.tied is not None and not staging.tied:  # who sums its gradients is not said
             apart[node.tied + 1 : v + 1] = np.inf
     alone, sends = ([each * size + apart for each in sends] for size in (0, 1))
-    ways = (balanced(rows, weighted, *way) for way in ((alone,), (sends,), (sends, sums)))
-    found = dict.fromkeys(way for way in ways if all(a < b for a, b in pairwise(way)))
-    return list(found) or [balanced(rows, weighted)]
+    found = list[tuple[int, ...]]()
+    for way in ((alone,), (sends,), (sends, sums)):
+        with suppress(PlanError):  # every cut parts users of a weight
+            found.append(balanced(rows, weighted, *way))
+    return list(dict.fromkeys(found)) or [balanced(rows, weighted)]
 
 
 def _sends_s(array: Array, place: Place, other: Place) -> float:

@@ -323,3 +323,10 @@ def test_nothing_else_changes() -> None:
     assert changed.macs == network.macs
     assert [x.output for x in changed.layers] == [x.output for x in network.layers]
     assert apart(changed) == changed
+
+
+def test_what_says_that_it_is_not_compiled_is_not_compiled_by_a_transform() -> None:
+    with pytest.raises(NetworkError, match=r"says compiled=no; take it with compiled=yes"):
+        transformed(load_network("gpt2:layers=1:compiled=no"), ["compiled"])
+    plain = load_network("gpt2:layers=1")
+    assert transformed(plain, ["compiled"]).layers == plain.layers
