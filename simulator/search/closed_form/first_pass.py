@@ -34,6 +34,8 @@ from itertools import accumulate, pairwise
 from math import inf
 from typing import NamedTuple
 
+import numpy as np
+
 from hardware import Array
 from planners import Axes, PlanError, Update
 from planners.axes.stage_cuts import blocks_of, usual_first_nodes
@@ -432,12 +434,15 @@ class _Step:
     def _passing(self, place: int) -> float:
         """The most beside that: what micro-batches keep, and what a pass needs."""
         stages = self._stages[place :: self._axes.pp]
-        kept = sum(stages[chunk].kept for chunk in self._in_flight(place))
         first = self._many == 1 and self._parts < 2  # in parts, gradients do not gather
-        kept += max(one.beginning if first else one.passing for one in stages)
+        in_flight = self._in_flight(place)
+        kept = self._fullest(
+            in_flight,
+            np.array([one.kept for one in stages]),
+            np.array([one.beginning if first else one.passing for one in stages]),
+        )
         if self._layout.usual_schedule == "zero-bubble":  # gradients of weights so much later
-            ahead = len(self._in_flight(place))
-            kept += min(place, self._many - ahead) * stages[0].late
+            kept += min(place, self._many - in_flight) * stages[0].late
         if self._parts > 1:  # two buckets, or units, of gradients, when activations are gone
             unit = float(self._tables[0][0].added[:, WEIGHTS].max())
             gradients = sum(one.weights for one in stages) / self._of.weight_share
@@ -447,14 +452,27 @@ class _Step:
             kept += 2 * unit if self._parts == 3 else 0.0  # and of weights, at all times
         return kept
 
-    def _in_flight(self, place: int) -> list[int]:
-        """Micro-batches that a place keeps at the most, each as the stage there that has it."""
+    def _fullest(self, in_flight: int, kept: np.ndarray, passing: np.ndarray) -> float:
+        """The most at a backward pass: what stages keep of micro-batches, and what it needs.
+
+        Of a place with ``in_flight`` forward passes whose backward passes are not over. Stages
+        take groups of p micro-batches in turn, backward the last stage first.
+        """
+        p, v = self._axes.pp, len(kept)
+        many = v * min(self._many, (in_flight // (p * v) + 3) * p)  # then the same again
+        forward = np.arange(many) // p % v
+        backward = v - 1 - forward
+        made, freed = np.cumsum(kept[forward]), np.cumsum(kept[backward]) - kept[backward]
+        last = np.minimum(np.arange(many) + in_flight, many) - 1
+        return float((made[last] - freed + passing[backward]).max())
+
+    def _in_flight(self, place: int) -> int:
+        """How many forward passes a place has in flight at the most."""
         p, v, n = self._axes.pp, self._axes.vp, self._many
         schedule = self._layout.usual_schedule
         if schedule == "interleaved":
-            ahead = min((p - place - 1) * 2 + (v - 1) * p + 1, n * v)
-            return [k // p % v for k in range(ahead)]
-        return [0] * (n if schedule == "gpipe" else min(p - place, n))
+            return min((p - place - 1) * 2 + (v - 1) * p + 1, n * v)
+        return n if schedule == "gpipe" else min(p - place, n)
 
 
 def _beside(computed_s: float, exchanged_s: float, slower: float, *, overlap: bool) -> float:

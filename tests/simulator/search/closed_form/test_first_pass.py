@@ -111,6 +111,8 @@ def test_weights_in_parts_with_some_blocks_computed_again(recompute: str) -> Non
     [
         (Axes(dp=1, tp=4, pp=2, vp=4, sp=True), "none"),
         (Axes(dp=1, tp=4, pp=2, vp=4), "none"),
+        (Axes(dp=1, tp=4, pp=2, vp=4), "full"),
+        (Axes(dp=1, tp=2, pp=4, vp=2, sp=True), "full"),
         (Axes(dp=1, tp=4, pp=2, sp=True), "full"),
         (Axes(dp=1, tp=2, pp=4), "full"),
     ],
