@@ -37,7 +37,7 @@ from experiments.studies.fits.asked import (
     best_of,
     score,
 )
-from experiments.studies.fits.choices import VARIED, Choice, Choices, held_of, varied_of
+from experiments.studies.fits.choices import Choice, Choices, check_varied, held_of, varied_of
 from experiments.studies.fits.fit import EVERY, Fit, differences, passed, row_of, run_choice
 from experiments.studies.options import parse_vary
 from experiments.studies.pipelining import BETWEEN_BATCHES
@@ -48,7 +48,6 @@ from experiments.terms import aliased, duration
 from hardware import Array
 from planners.errors import check_batch
 from planners.plan.updates import ZERO_STAGE
-from simulator.search.updates import check_update
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -390,12 +389,12 @@ def fit(
     limits, most = at_most_of(at_most), best_of(best)
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     held = held_of(options.pop("parallel", None), options.pop("micro_batch", None))
-    varied = _varied(texts, held)
+    varied = varied_of(texts, held)
     every, rows, asked = list[Any](), list[dict[str, Any]](), list[Choices]()
     cases = list[Case]()
     for label, changes in _sizes(vary, changed(set, options)):
         choices = _choices(network, array_of(array, changes), batch, execution, options)
-        check_update(choices.execution)
+        check_varied(choices.execution, varied if axes is not None else ())
         if tokens_per_step is not None:
             if batch is not None:
                 raise UsageError("--batch and --tokens-per-step: say one of the two")
@@ -439,18 +438,6 @@ def _choices(
     size = BATCH if batch is None else batch_of(batch)
     check_batch(size)
     return Choices(given, place, size, model)
-
-
-def _varied(axes: str | None, held: Mapping[str, int]) -> tuple[str, ...]:
-    """What is varied; raises UsageError for what is held, too."""
-    if axes is None:
-        return tuple(name for name in VARIED if name not in held)
-    varied = varied_of(axes)
-    for name in varied:
-        if name in held:
-            flag = "--micro-batch" if name == "micro-batch" else "--parallel"
-            raise UsageError(f"--axes {axes}: {flag} says {name}; leave it out of one of the two")
-    return varied
 
 
 def _nothing_legal(asked: Choices) -> str:

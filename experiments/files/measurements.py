@@ -118,7 +118,7 @@ def nccl(text: str, path: str) -> Measured:
         raise UsageError(f"{path}: one rank exchanges nothing")
     if skipped:
         lines = ", ".join(map(str, skipped[:5])) + (", ..." if skipped[5:] else "")
-        tell(f"{path}: {len(skipped)} rows without a time are left out (lines {lines})")
+        tell(f"{path}: rows without a time are left out: {len(skipped)} (line {lines})")
     return Measured(path, device, tuple(hosts.values()), tuple(rows))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise, product
@@ -22,7 +22,7 @@ from simulator import Execution
 from simulator.cost.memory import capacity_bytes
 from simulator.cost.number_bytes import number_bytes
 from simulator.search.closed_form.first_pass import Layout
-from simulator.search.updates import AUTO
+from simulator.search.updates import AUTO, check_update
 from workloads import Network, partition_graph
 from workloads.attention import attention_cores
 
@@ -304,18 +304,42 @@ def _uneven(network: Network, stages: int) -> list[tuple[int, ...]]:
     return found
 
 
-def varied_of(text: str) -> tuple[str, ...]:
-    """What is varied, as "tp,pp,cp"; raises UsageError for what is not known.
+def varied_of(text: str | None, held: Collection[str] = ()) -> tuple[str, ...]:
+    """What is varied, as "tp,pp,cp"; None: all but what is ``held``.
 
-    ``zero`` is another word for ``update``: stages 0 to 3 are its four ways.
+    ``zero`` is another word for ``update``: stages 0 to 3 are its four ways. Raises UsageError for
+    what is not known, or held, too.
     """
+    if text is None:
+        return tuple(name for name in VARIED if name not in held)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     found = tuple(dict.fromkeys("update" if part == "zero" else part for part in parts))
     for name in found:
         if name not in VARIED:
             known = ", ".join("zero" if one == "update" else one for one in VARIED)
             raise UsageError(f"--axes {text}: no {name!r}; there are {known}")
+        if name in held:
+            flag = "--micro-batch" if name == "micro-batch" else "--parallel"
+            raise UsageError(f"--axes {text}: {flag} says {name}; leave it out of one of the two")
     return found
+
+
+def check_varied(execution: Execution, named: Collection[str]) -> None:
+    """Raise UsageError for an update that is none, and for what ``--axes`` names in vain."""
+    check_update(execution)
+    said = {
+        "recompute": "" if execution.recompute == "none" else execution.recompute,
+        "update": execution.update,
+        "schedule": execution.staging.schedule if execution.staging else "",
+    }
+    for name, value in said.items():
+        flag = "zero" if name == "update" else name
+        if name in named and execution.inference:
+            raise UsageError(f"--axes {flag}: inference has none; leave it out")
+        if name in named and value:
+            raise UsageError(
+                f"--axes {flag}: {name} is {value} already; leave it out of one of the two"
+            )
 
 
 def held_of(parallel: str | None, micro_batch: Any) -> dict[str, int]:

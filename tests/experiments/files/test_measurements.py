@@ -99,7 +99,7 @@ def test_what_is_wrong_with_a_table_is_told(old: str, new: str, said: str) -> No
 def test_rows_without_a_time_are_told(time: str) -> None:
     text = GOOD + table("all_reduce", [(2**20, 1e-3)], 8).replace("1000.0", time)
     line = next(n for n, one in enumerate(text.splitlines(), 1) if time in one.split())
-    with pytest.warns(AccelarrayWarning, match=rf"out.txt: 1 rows .* left out \(lines {line}\)"):
+    with pytest.warns(AccelarrayWarning, match=rf"out.txt: rows .* left out: 1 \(line {line}\)"):
         assert len(nccl(text, "out.txt").rows) == 1
 
 

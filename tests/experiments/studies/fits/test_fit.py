@@ -163,6 +163,9 @@ def test_what_is_given_is_held_and_told() -> None:
     for faulty, said in (
         ({"parallel": "tp=5", "axes": "pp"}, "no combination with tp=5 is legal; simulate"),
         ({"parallel": "tp=2", "axes": "pp,tp"}, "--parallel says tp; leave it out of one"),
+        ({"zero": 1, "axes": "zero"}, "--axes zero: update is sharded already; leave it out"),
+        ({"recompute": "full", "axes": "pp,recompute"}, "recompute is full already"),
+        ({"mode": "inference", "axes": "schedule"}, "--axes schedule: inference has none"),
         ({"micro_batch": 0}, "--micro-batch 0: must be"),
         ({"parallel": "xp=2"}, "no axis 'xp'"),
     ):
