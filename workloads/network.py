@@ -223,7 +223,9 @@ def _shape_problem(layer: Layer) -> str | None:
     if problem := layer.type.problem(layer):
         return problem
     sizes = (*(t.elements for t in tensors), *measures, layer.weights, layer.macs, layer.extra)
-    return "shapes are absurdly large" if max(sizes) > _LARGEST else None
+    return (
+        f"a size or count is absurdly large, over {_LARGEST:.2g}" if max(sizes) > _LARGEST else None
+    )
 
 
 def _shared_problem(layer: Layer, seen: Mapping[str, Layer | None]) -> str | None:

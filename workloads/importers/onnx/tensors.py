@@ -112,7 +112,7 @@ class Tensors:
         if first and dims:
             self.batch = shape[0]
         if math.prod(shape) > LARGEST:
-            raise NetworkError(f"{where}: {shape} is absurdly large")
+            raise NetworkError(f"{where}: {shape} is absurdly large, over {LARGEST:.2g} elements")
         self.set(value.name, value.type.tensor_type.elem_type, shape)
         return shape
 
