@@ -34,8 +34,9 @@ from simulator.collectives.algorithms import CollectiveError
 from simulator.lowering.schedules.registry import SCHEDULES, identity, schedule_of
 from simulator.search.stages import balanced_stages
 from simulator.search.updates import with_updates
-from workloads import Network, partition_graph
+from workloads import Layer, Network, partition_graph
 from workloads.cache import once_for_each
+from workloads.layer_types import LayerType
 from workloads.network import numbering
 
 
@@ -274,9 +275,31 @@ def _layers(network: Network) -> str:
             "inputs": [number[name] for name in layer.inputs],
             "shared": number[layer.shared],
         }
+        | _answers(layer)
         for layer in network.layers
     ]
     return digest([layers, numbering(network)])
+
+
+def _answers(layer: Layer) -> dict[str, str]:
+    """What a layer's type says of it, where it is not one of ours: its name does not tell.
+
+    Ours change with MODEL_VERSION.
+    """
+    one = layer.type
+    if type(one).__module__.startswith(f"{LayerType.__module__.rpartition('.')[0]}."):
+        return {}
+    names = (name for name, value in vars(LayerType).items() if not callable(value))
+    said = {name: getattr(one, name) for name in names if not name.startswith("_")}
+    methods = (
+        *("dimensions", "weights", "further_parameters", "macs", "spectral_macs"),
+        *("forward", "gradient", "in_passing", "needs_values", "view"),
+    )
+    said |= {name: getattr(one, name)(layer) for name in methods}
+    for way in (False, True):
+        said[f"backward {way}"] = one.backward(layer, needed=way)
+        said[f"cycles {way}"] = one.element_cycles(layer, forward=way)
+    return {"answers": repr(said)}
 
 
 def _check_schedule(staging: Staging) -> None:

@@ -392,7 +392,10 @@ TYPES: dict[str, LayerType] = {}
 
 
 def register(cls: Type) -> Type:
-    """Enter a type into the registry, under its name, which no other has; a reload may."""
+    """Enter a type into the registry, under its name, which no other has.
+
+    A module that is loaded again may; what this process has found by the type before stays.
+    """
     name, whose = getattr(cls, "name", None), _place(cls)
     if not isinstance(name, str) or not name:
         raise NetworkError(f'layer type {whose} has no name; write name = "..." in it')

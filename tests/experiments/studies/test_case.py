@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments.studies.case import Case, Planned, plan_of
+from experiments.studies.case import Case, Planned, _layers, plan_of
 from hardware import load_array
 from planners import Staging
 from simulator import DEPLOYED
@@ -14,6 +14,7 @@ from simulator.lowering.schedules import registry
 from simulator.lowering.schedules.registry import SCHEDULES
 from simulator.lowering.schedules.schedule import BACKWARD, FORWARD, Pass, Rank, Schedule
 from workloads import Builder, Layer, Network, Tensor, load_network
+from workloads.layer_types import TYPES, LayerType, Role, Step
 from workloads.network import blocks
 
 IDS, WORDS = Tensor(1, 4), Tensor(8, 4)
@@ -128,3 +129,23 @@ def test_a_schedule_of_a_plug_in_is_what_it_does(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(registry, "loaded", lambda *_, one=other, **__: one)
         found += [case.key, replace(case, planner=Planned("p", plan_of(case))).key]
     assert len(set(found)) == 6
+
+
+def test_a_layer_type_of_a_plug_in_is_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def typed(**answers: Any) -> Any:
+        return type("Mine", (LayerType,), {"name": "mine", "__module__": "own", **answers})()
+
+    found, own = list[str](), Layer("mine", "mine", ("table",), WORDS, WORDS)
+    for one in (
+        typed(),
+        typed(macs=lambda _, layer: 5),
+        typed(forward=lambda _, layer: (Step((Role.INPUTS,), (Role.OUTPUT,), times=2),)),
+        typed(backward=lambda _, layer, *, needed: ()),
+        typed(element_cycles=lambda _, layer, *, forward: 9.0),
+        typed(sums=True),
+    ):
+        monkeypatch.setitem(TYPES, "mine", one)
+        _layers.cache_clear()  # as in another process
+        found.append(key(LAYERS | {"mine": own}))
+        assert found[-1] == key(LAYERS | {"mine": replace(own)})
+    assert len(set(found)) == len(found)
