@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from workloads.attention import with_attention
 from workloads.layer_types import Layer
 from workloads.layer_types.linear import block_problem
-from workloads.layer_types.other import LOSS, LOSS_IN_KERNELS, NORMS, OTHER
+from workloads.layer_types.other import EAGER_LOSS, LOSS, LOSS_IN_KERNELS, NORMS, OTHER
 from workloads.network import Network
 from workloads.tensors import NetworkError, Tensor, sides
 
@@ -180,10 +180,10 @@ def apart(network: Network) -> Network:
         )
 
     def changed(layer: Layer) -> Layer:
-        if layer.kind == "softmax" and layer.name not in readers:
+        if _is_loss(layer, readers):
             return replace(layer, kind=OTHER, operator=LOSS)
         written = products(layer.name) and layer.name in readers and layer.operator not in NORMS
-        return replace(layer, apart=written and _alone(layer))
+        return replace(layer, apart=layer.apart or (written and _alone(layer)))
 
     return replace(network, layers=tuple(map(changed, network.layers)))
 
@@ -220,11 +220,22 @@ def with_kernels(network: Network, *, sums: bool, loss: bool) -> Network:
 def eager(network: Network) -> Network:
     """A network as eager PyTorch runs it: each element-wise operator is a kernel of its own.
 
-    Each reads what the one before it has written. ``apart`` is for frameworks that write their
-    usual chains of them as one kernel by hand.
+    Each reads what the one before it has written, and the loss is eager, too (``EAGER_LOSS``).
+    ``apart`` is for frameworks that write their usual chains of them as one kernel by hand.
     """
-    layers = (replace(one, apart=True) if _alone(one) else one for one in network.layers)
-    return summed(replace(network, layers=tuple(layers)))
+    readers = {source for layer in network.layers for source in layer.inputs}
+
+    def changed(layer: Layer) -> Layer:
+        if layer.operator == LOSS or _is_loss(layer, readers):
+            return replace(layer, kind=OTHER, operator=EAGER_LOSS)
+        return replace(layer, apart=True) if _alone(layer) else layer
+
+    return summed(replace(network, layers=tuple(map(changed, network.layers))))
+
+
+def _is_loss(layer: Layer, readers: Container[str]) -> bool:
+    """Whether a layer is the softmax of a loss: nothing reads it."""
+    return layer.kind == "softmax" and layer.name not in readers
 
 
 def _alone(layer: Layer) -> bool:

@@ -21,7 +21,7 @@ from planners import AXES, PLANNERS, Plan, Planner, load_planner
 from simulator import PUBLISHED, Execution, deployed, usual
 from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
-from workloads.transforms import COMPILED, EAGER, transformed, with_kernels
+from workloads.transforms import APART, COMPILED, EAGER, transformed, with_kernels
 from workloads.zoo.transformers import without_compiler
 
 CHOSEN = ", attention "
@@ -69,17 +69,20 @@ def each_run_by(
 def run_by(array: Array | None, network: Network, transforms: Sequence[str] = ()) -> Network:
     """A network, transformed, as the software of an array runs it; raises NetworkError.
 
-    Its attention is that of the array's software where no other is asked for, here or when a
-    Network was made; where that says nothing, fused for decoders of 2022 and later.
-    The array's software also says what has kernels of its own (``with_kernels``).
+    Its attention is that of the array's software where no other is asked for, here, by the
+    network's sizes, or when a Network was made; where that says nothing, fused for decoders of
+    2022 and later. The array's software also says what has kernels of its own
+    (``with_kernels``). Asked for element-wise kernels, experts have theirs, too.
     """
     young = array and array.model == "deployed" and network.fused  # than fused kernels, on wires
     form = (array and array.attention) or ("fused" if young else None)
-    chosen = CHOSEN in network.name or any(t.startswith("attention") for t in transforms)
+    chosen = getattr(network.sizes, "attention", "") or CHOSEN in network.name
+    chosen = chosen or any(t.startswith("attention") for t in transforms)
     if form and not chosen and attention_cores(network):
         transforms = [f"attention={form}", *transforms]
     stack = (array and array.stack) or Stack()
-    if stack.element_kernels and not {EAGER, COMPILED} & {*transforms}:
+    own_kernels = stack.element_kernels or {APART, EAGER} & {*transforms}
+    if own_kernels and COMPILED not in transforms:
         network = without_compiler(network)
     network = transformed(network, transforms)
     return with_kernels(network, sums=stack.sum_kernels, loss=stack.loss_kernels)

@@ -54,8 +54,9 @@ class Transformer:
     and so is what gated experts with ``biases`` do, but what is in a kernel with their products
     (``fused_experts``); None is as the array's software does it (``Stack.element_kernels``).
     With ``eager_loss`` no compiler has the loss (``EAGER_LOSS``).
-    ``source`` says who published the sizes, ``year`` when: from 2022 on attention is fused where
-    nobody says otherwise.
+    ``attention`` is ``fused``, ``unfused`` or ``eager`` whatever the array's software; "" is as
+    that has it. ``source`` says who published the sizes, ``year`` when: from 2022 on attention is
+    fused where nobody says otherwise.
     """
 
     name: str
@@ -98,7 +99,7 @@ class Transformer:
     kv_rank: int = 0
     rope_dim: int = 64
     value_dim: int = 0
-    attention: str = "unfused"
+    attention: str = ""
     compiled: bool | None = None
     eager_loss: bool = False
     fused_experts: bool = False
@@ -140,7 +141,7 @@ def _problem(of: Transformer) -> str | None:
         "norm": NORMS,
         "positions": POSITIONS,
         "activation": ACTIVATIONS,
-        "attention": FORMS,
+        "attention": ("", *FORMS),
         "attention_biases": ATTENTION_BIASES,
     }
     for key, known in words.items():
@@ -182,7 +183,7 @@ def transformer(of: Transformer) -> Network:
     source = f" ({of.source})" if of.source else ""
     network = net.build(f"{of.name}{source}, {of.seq} tokens")
     network = apart(network) if of.compiled is False else network
-    network = with_attention(network, of.attention) if of.attention == "fused" else network
+    network = with_attention(network, of.attention) if of.attention else network
     fused = of.causal and of.year >= FUSED_SINCE
     return replace(network, notes=_notes(of), fused=fused, sizes=of, padding=_padding(of, network))
 

@@ -11,7 +11,13 @@ from experiments.face.inputs import run_by
 from hardware import load_array
 from simulator import DEPLOYED
 from workloads import Transformer, load_network, transformer
-from workloads.layer_types.other import EXPERT_GLU
+from workloads.layer_types.other import (
+    EAGER_LOSS,
+    EXPERT_GLU,
+    LOSS,
+    LOSS_IN_KERNELS,
+    MASKED_FILL,
+)
 
 NETWORK = "gpt2:layers=2"
 
@@ -176,3 +182,32 @@ def test_gated_experts_with_biases_have_their_kernels() -> None:
     )
     assert asked.layers == named.layers
     assert any(layer.operator == EXPERT_GLU for layer in asked.layers)
+
+
+@pytest.mark.parametrize("form", ["fused", "unfused", "eager"])
+@pytest.mark.parametrize("stack", ["none", "nemo-2024", "megatron-2021"])
+def test_attention_that_a_network_names_is_what_it_gets(form: str, stack: str) -> None:
+    array = load_array("dgx-h100", [f"stack={stack}"])
+    named = run_by(array, load_network(f"gpt2:layers=2:seq=64:attention={form}"))
+    asked = run_by(array, load_network("gpt2:layers=2:seq=64"), [f"attention={form}"])
+    assert named.layers == asked.layers
+    masks = [layer for layer in named.layers if layer.operator == MASKED_FILL]
+    assert len(masks) == 2 * (form == "eager")
+
+
+@pytest.mark.parametrize("stack", ["megatron-2025", "pytorch-2026"])
+def test_eager_kernels_are_all_that_apart_has_and_more(stack: str) -> None:
+    """Compiled, apart and eager: each has more kernels, and takes longer."""
+    sizes = Transformer(
+        "moe", 2, 1024, 16, 10_000, seq=1024, experts=4, moe_ffn=1024, gated=True, biases=True
+    )
+    array, times = load_array("dgx-h100", [f"stack={stack}", "nodes=1"]), list[float]()
+    for how in ("compiled", "apart", "eager"):
+        network = run_by(array, transformer(sizes), [how])
+        kernels = {one.name for one in network.layers if one.operator == EXPERT_GLU}
+        assert len(kernels) == (0 if how == "compiled" else 2)
+        losses = {"compiled": [""], "apart": [LOSS, LOSS_IN_KERNELS], "eager": [EAGER_LOSS]}
+        assert network.layers[-1].operator in losses[how]
+        step = accelarray.simulate(transformer(sizes), "data_parallel", array, 512, transform=how)
+        times.append(step.iteration_s)
+    assert times == sorted(set(times))
