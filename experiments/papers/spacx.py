@@ -13,7 +13,8 @@ from math import fsum
 from typing import NamedTuple
 
 from experiments.papers.figure import Figure, Row, beside, grid
-from simulator.collectives.one_to_many import (
+from simulator.engine.jobs import Job
+from simulator.lowering.units.one_to_many import (
     SOURCE,
     Broadcast,
     Medium,
@@ -22,7 +23,6 @@ from simulator.collectives.one_to_many import (
     job_of,
     run_together,
 )
-from simulator.engine.jobs import Job
 from workloads import Layer, load_network
 
 CHIPLETS, EACH = 16, 16

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import simpy
 from numpy.typing import ArrayLike
@@ -9,12 +11,15 @@ from numpy.typing import ArrayLike
 from hardware import Wires
 from simulator.collectives.algorithms import COLLECTIVES, FLAT, CollectiveError
 from simulator.collectives.groups import Groups, Members, Rows, groups_of
+from simulator.collectives.node_rings import NODE_RINGS, node_rings
 from simulator.collectives.offers import (
     NCCL,
     TIERED,
+    AtOnce,
     Jobs,
     Offer,
     Plain,
+    Tiers,
     cheapest,
     flat_offer,
     flat_offers,
@@ -25,7 +30,11 @@ from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats
 from simulator.engine.picoseconds import PICOSECONDS
 
-BY_NODES = {**TIERED, **NCCL}
+OVER_NODES: dict[str, Callable[[Groups, str, float], Tiers | AtOnce | str]] = {
+    **TIERED,
+    NODE_RINGS: node_rings,
+}
+BY_NODES = {**OVER_NODES, **NCCL}
 ALGORITHMS = (*FLAT, *BY_NODES)
 
 
@@ -110,7 +119,7 @@ def offers(wires: Wires, collective: str, size_bytes: float) -> list[Offer]:
 
 
 def _every(members: Groups, collective: str, size_bytes: float) -> list[Plain]:
-    tiers = (how(members, collective, size_bytes) for how in TIERED.values())
+    tiers = (how(members, collective, size_bytes) for how in OVER_NODES.values())
     found = [way for way in tiers if not isinstance(way, str)]
     return [*flat_offers(members, collective, size_bytes), *found]
 

@@ -159,11 +159,12 @@ def nodes_of(groups: Groups) -> int:
 
 
 def _first_members(groups: Groups) -> Ints:
-    """The first member of a group on each node; one member where not all nodes have as many."""
-    wires = groups.wires
+    """The first member of a group on each node, where GPUs are joined by tiers."""
+    wires, members = groups.wires, groups.rows[0]
     tiered = len(wires.topology.levels) > 1 and wires.topology.joins == "chips"
-    found = groups.apart(1, first_only=True) if tiered else None
-    return found[1].rows[0] if found else groups.rows[0, :1]
+    firsts = np.unique(wires.units[1][members], return_index=True)[1] if tiered else [0]
+    found: Ints = members[np.sort(firsts)]
+    return found
 
 
 def in_steps(groups: Groups, collective: str, found: Plain) -> Offer:
@@ -291,7 +292,7 @@ def hierarchical(groups: Groups, collective: str, size_bytes: float) -> Tiers | 
     """
     if collective == "all-to-all":
         return "hierarchical does not do all-to-all"
-    tiers = _tiers(groups, collective == "broadcast")
+    tiers = tiers_of(groups, first_only=collective == "broadcast")
     if tiers is None:
         return "hierarchical needs equally many members on every node"
     if len(tiers) < 2:
@@ -316,8 +317,11 @@ def _every(collective: str, tiers: Sequence[Tier]) -> list[Flat]:
     return [cheapest(flat_offers(groups, collective, size)) for groups, size in tiers]
 
 
-def _tiers(groups: Groups, first_only: bool) -> list[Groups] | None:
-    """Groups of each tier, innermost first; with ``first_only``, one of each node goes on."""
+def tiers_of(groups: Groups, *, first_only: bool) -> list[Groups] | None:
+    """Groups of each tier, innermost first; with ``first_only``, one of each node goes on.
+
+    None where nodes do not have equally many members.
+    """
     tiers: list[Groups] = []
     for level in range(len(groups.wires.units)):
         found = groups.apart(level, first_only=first_only)

@@ -57,6 +57,7 @@ def test_algorithms_with_a_formula_are_all_there(said: Any) -> None:
         "unicast",
         "nccl-rings",
         "nccl-trees",
+        "node-rings",
     }
     assert {case["algorithm"] for case in said["closed_forms"]} == set(ALGORITHMS) - without
     assert {case["collective"] for case in said["closed_forms"]} == {

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.collectives.one_to_many import (
+from simulator.engine.jobs import Job
+from simulator.lowering.units.one_to_many import (
     SOURCE,
     Broadcast,
     Medium,
@@ -16,7 +17,6 @@ from simulator.collectives.one_to_many import (
     job_of,
     run_together,
 )
-from simulator.engine.jobs import Job
 
 RATES = st.floats(1e6, 1e12)
 SIZES = st.integers(1, 10**9).map(float)
