@@ -148,10 +148,9 @@ class FitResult(Result):
     def plot(self) -> Figure:
         """Rate against memory of the combinations that were simulated, with the Pareto front."""
         first = self.asked[0]
-        sizes = {each.hbm_capacity_bytes for each, _ in first.array.group.kinds}
-        alike = len(sizes) == 1
+        sizes = [(1 - first.execution.memory_reserve) * one for one in first.capacities_bytes]
         names = list(map(name_of, self.fits))
-        return plot_fit(self.fits, names, self.title(), first.capacity_bytes if alike else None)
+        return plot_fit(self.fits, names, self.title(), sizes[0] if len(sizes) == 1 else None)
 
     @property
     def _simulated_others(self) -> list[dict[str, Any]]:
@@ -200,7 +199,7 @@ class FitResult(Result):
                 f"the engine simulated takes {duration(min(late))}."
             )
         elif not self.fits and (over or not self.others):
-            each = ", ".join(f"{self._room_bytes(one) / 2**30:.3g} GiB" for one in self.asked)
+            each = ", ".join(map(self._room, self.asked))
             yield (
                 f"None fits in {each} of a device{limited}. What may help: "
                 f"{'; '.join(self._remedies())}."
@@ -217,10 +216,10 @@ class FitResult(Result):
                 f"{off['largest']:.1%} at most.{more}"
             )
 
-    def _room_bytes(self, asked: Choices) -> float:
-        """What a step may fill of a device."""
-        whole = asked.capacity_bytes / (1 - asked.execution.memory_reserve)
-        return min(asked.capacity_bytes, self.at_most.memory * whole)
+    def _room(self, asked: Choices) -> str:
+        """What a step may fill of a device of each size."""
+        share = min(1 - asked.execution.memory_reserve, self.at_most.memory)
+        return " or ".join(f"{share * one / 2**30:.3g} GiB" for one in asked.capacities_bytes)
 
     def _remedies(self) -> list[str]:
         """What may make a combination fit, of what is not tried already."""
@@ -244,7 +243,11 @@ class FitResult(Result):
         A power of two; 1 where weights, gradients and optimizer would fit.
         """
         least = min(
-            (of.state_bytes(one) / of.capacity_bytes for of in self.asked for one in of.choices()),
+            (
+                of.state_share(one) / (1 - of.execution.memory_reserve)
+                for of in self.asked
+                for one in of.choices()
+            ),
             default=1.0,
         )
         return 1 << max(math.ceil(math.log2(least)), 0)
@@ -467,17 +470,16 @@ def _simulated(
     runner: Runner, choices: Choices, limits: AtMost, most: int, progress: Progress
 ) -> tuple[Fit, dict[Choice, dict[str, Any]]]:
     """The first pass, and a row for each combination that the engine ran."""
-    reserve = choices.execution.memory_reserve
-    whole = choices.capacity_bytes / (1 - reserve)
     working(progress, "first pass")
-    room_bytes = min(1 - reserve, limits.memory) * whole  # that a step may fill of a device
-    fit = Fit(choices, passed(runner, choices, most, room_bytes), most)
+    room = min(1 - choices.execution.memory_reserve, limits.memory)
+    fit = Fit(choices, passed(runner, choices, most, room), most)
     rows: dict[Choice, dict[str, Any]] = {}
     for wave in (fit.cases, lambda: fit.unsure(rows)):
         for done in runner.run(wave(), fit.after, run_choice):
             case, estimate = choices.case(done.name), fit.passed.fitting.get(done.name)
             row = row_of(done.name, case, done.outputs, estimate)
-            if not row["reason"] and (why := limits.broken(row, whole)):
+            shares = (one["peak_bytes"] / one["capacity_bytes"] for one in done.outputs["memory"])
+            if not row["reason"] and (why := limits.broken(row, max(shares, default=0.0))):
                 row |= {"reason": why}
             rows[done.name] = row
             progress(f"{done.name.axes}, micro-batch {done.name.micro_batch}")

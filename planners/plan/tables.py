@@ -77,7 +77,10 @@ class PlaceTable(PlanPart):
     first: int
     count: int
     replicas: int = 1
-    parts: Annotated[tuple[tuple[int, int], ...], Field(strict=False, max_length=MOST_STAGES)] = ()
+    parts: Annotated[
+        tuple[Annotated[tuple[int, int], Field(strict=False)], ...],
+        Field(strict=False, max_length=MOST_STAGES),
+    ] = ()
     turns: Annotated[tuple[int, ...], Field(strict=False, max_length=MOST_STAGES)] = ()
 
 

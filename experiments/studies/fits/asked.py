@@ -29,9 +29,8 @@ class AtMost:
     memory: float = inf
     time: float = inf
 
-    def broken(self, row: Mapping[str, Any], capacity_bytes: float) -> str:
-        """Which limit a step breaks, in words; "" for none."""
-        share = (row["peak_memory_bytes"] or 0.0) / capacity_bytes
+    def broken(self, row: Mapping[str, Any], share: float) -> str:
+        """Which limit a step breaks that fills this share of a device; "" for none."""
         if share > self.memory:
             return f"it fills {share:.1%} of the memory: more than --at-most memory={self.memory:g}"
         if self.late(row):

@@ -269,10 +269,10 @@ class Choices:
         """Blocks of stages of which the ends have fewer; kept likewise."""
         return cache(partial(_uneven, self.network))
 
-    @property
-    def capacity_bytes(self) -> float:
-        """HBM of the smallest device's core, without what is reserved."""
-        return (1 - self.execution.memory_reserve) * capacity_bytes(self.array.group.kinds)
+    @cached_property
+    def capacities_bytes(self) -> tuple[float, ...]:
+        """HBM of a core of each kind of device, the smallest first."""
+        return tuple(sorted({capacity_bytes([kind]) for kind in self.array.group.kinds}))
 
     def state_bytes(self, choice: Choice) -> float:
         """What a device holds at least: its share of weights, gradients and optimizer's state.
@@ -287,6 +287,10 @@ class Choices:
         for what in {*IN_PARTS.get(update, ())} & {*held}:
             held[what] /= axes.dp * axes.cp
         return self._parameters * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
+
+    def state_share(self, choice: Choice) -> float:
+        """The same as a share of the largest device's memory."""
+        return self.state_bytes(choice) / self.capacities_bytes[-1]
 
 
 def _uneven(network: Network, stages: int) -> list[tuple[int, ...]]:

@@ -26,9 +26,10 @@ def run_estimated(case: Case) -> Outputs:
     except PlanError:
         return run_case(case) | {"estimated": False}
     reserve, kinds = case.execution.memory_reserve, case.array.group.chips
-    device, count = min(kinds, key=lambda kind: capacity_bytes([kind]))  # full before all others
-    room, cores = capacity_bytes(kinds), count * device.cores_per_chip
-    over = cores if found.peak_bytes > (1 - reserve) * room else 0
+    room = found.peak_bytes / found.share  # of the fullest
+    device, count = min(kinds, key=lambda kind: abs(capacity_bytes([kind]) - room))
+    cores = count * device.cores_per_chip
+    over = cores if found.share > 1 - reserve else 0
     memory = DeviceMemory(device.name, found.peak_bytes, room, "", cores, over, (), reserve * room)
     return {
         **dict.fromkeys(NAMES),

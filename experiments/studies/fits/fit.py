@@ -54,17 +54,20 @@ class FirstPassed:
     """Combinations without a closed form."""
 
 
-def first_pass(asked: Choices, most: int, room_bytes: float) -> FirstPassed:
-    """Estimates of the fastest combinations of a part of the splits."""
+def first_pass(asked: Choices, most: int, room: float) -> FirstPassed:
+    """Estimates of the fastest combinations of a part of the splits.
+
+    They may fill the share ``room`` of devices' memory.
+    """
     array = asked.execution.planned(asked.array)
     passing = FirstPass(asked.network, array, asked.batch, asked.execution)
-    ranking = Ranking(passing, most, room_bytes)
+    ranking = Ranking(passing, most, room)
     found, unknown, every, estimated = dict[Choice, Estimate](), list[Choice](), 0, 0
     for split in asked.splits():
         layouts = {}
         for choice in asked.of(split):
             every += 1
-            if asked.state_bytes(choice) <= room_bytes:
+            if asked.state_share(choice) <= room:
                 layouts[asked.layout(choice)] = choice
         ranking.add(split, layouts)
         estimated += len(ranking.fitting)
@@ -95,7 +98,7 @@ def _fastest(found: Mapping[Choice, Estimate], most: int) -> dict[Choice, Estima
     return dict(ordered[:most])
 
 
-def passed(runner: Runner, choices: Choices, most: int, room_bytes: float) -> FirstPassed:
+def passed(runner: Runner, choices: Choices, most: int, room: float) -> FirstPassed:
     """The first pass over all combinations.
 
     Many splits are estimated in PARTS, in as many processes as there are: what a part leaves out
@@ -103,7 +106,7 @@ def passed(runner: Runner, choices: Choices, most: int, room_bytes: float) -> Fi
     """
     count = PARTS if len([*choices.splits()]) >= MANY else 1
     parts = {first: replace(choices, part=(first, count)) for first in range(count)}
-    work = partial(first_pass, most=KEPT * most, room_bytes=NEARLY * room_bytes)
+    work = partial(first_pass, most=KEPT * most, room=NEARLY * room)
     if min(count, runner.processes) > 1:
         found = dict(runner.spread(work, parts))
     else:

@@ -40,6 +40,7 @@ from hardware import Array
 from planners import Axes, PlanError, Update
 from planners.axes.stage_cuts import blocks_of, usual_first_nodes
 from planners.plan.updates import ARRIVAL
+from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import Execution
 from simulator.search.closed_form.exchange_times import Bucketed, ExchangeTimes
 from simulator.search.closed_form.pieces import WEIGHTS, Piece, Pieces, Table, Tied
@@ -70,11 +71,15 @@ class Layout:
 
 
 class Estimate(NamedTuple):
-    """Seconds of a step, and bytes on the fullest device, of which some are held all the time."""
+    """Seconds of a step, bytes on the fullest device, and which share of its memory they are.
+
+    ``held_share`` is the largest share that is held all the time.
+    """
 
     seconds: float
     peak_bytes: float
-    held_bytes: float
+    share: float
+    held_share: float
 
 
 class FirstPass:
@@ -87,14 +92,14 @@ class FirstPass:
         self._tables: dict[Hashable, Table] = {}
         self._usual: dict[int, tuple[int, ...]] = {}
 
-    def estimate(self, layout: Layout, room_bytes: float = inf) -> Estimate:
-        """Time and memory; infinite time of what does not fit in ``room_bytes``.
+    def estimate(self, layout: Layout, room: float = inf) -> Estimate:
+        """Time and memory; infinite time of what does not fit in this share of devices' memory.
 
         Raises PlanError for a layout without a formula, or that does not fit the network.
         """
         if layout.usual_schedule not in ("1f1b", "interleaved", "gpipe", "zero-bubble"):
             raise PlanError(f"schedule {layout.usual_schedule!r} has no closed form")
-        return _Step(self, layout, self._cuts(layout)).estimate(room_bytes)
+        return _Step(self, layout, self._cuts(layout)).estimate(room)
 
     def _cuts(self, layout: Layout) -> tuple[int, ...]:
         """The first piece of each stage, and the end."""
@@ -143,6 +148,15 @@ class FirstPass:
             of = self._pieces.measured(split, micro_batch, first, recompute)
             self._tables[key] = Table(*of, self._tied)
         return self._tables[key]
+
+    def capacity_bytes(self, axes: Axes, place: int) -> float:
+        """HBM of a core of the smallest of a place's devices."""
+        each = axes.dp * axes.tp * axes.cp
+        ends = (
+            bisect_right(self._kinds_end, one) for one in (place * each, (place + 1) * each - 1)
+        )
+        first, last = ends
+        return capacity_bytes(self.array.group.kinds[first : last + 1])
 
     @cached_property
     def _kinds_end(self) -> list[int]:
@@ -207,22 +221,25 @@ class _Step:
             self._stage(*ends, k % layout.axes.pp) for k, ends in enumerate(pairwise(cuts))
         ]
 
-    def estimate(self, room_bytes: float) -> Estimate:
+    def estimate(self, room: float) -> Estimate:
         """Its time, where it fits, and memory."""
         held = [self._held(place) for place in self._places]
+        whole = [self._of.capacity_bytes(self._axes, place) for place in self._places]
         peaks = [
             each + self._passing(place) for each, place in zip(held, self._places, strict=True)
         ]
-        most = max(peaks)
-        return Estimate(self._seconds() if most <= room_bytes else inf, most, max(held))
+        share, most = max((each / one, each) for each, one in zip(peaks, whole, strict=True))
+        held_share = max(each / one for each, one in zip(held, whole, strict=True))
+        return Estimate(self._seconds() if share <= room else inf, most, share, held_share)
 
     @cached_property
     def _places(self) -> list[int]:
         """The first of those places that are alike: it holds most, and is the last to be done."""
         p = self._axes.pp
-        found: dict[tuple[Piece, ...], int] = {}
+        found: dict[tuple[float | Piece, ...], int] = {}
         for place in range(p):
-            found.setdefault(tuple(self._stages[place::p]), place)
+            capacity = self._of.capacity_bytes(self._axes, place)
+            found.setdefault((capacity, *self._stages[place::p]), place)
         return sorted({*found.values(), p - 1})
 
     def _tables_of(self, place: int) -> list[Table]:

@@ -28,10 +28,13 @@ MODES = ("none", "selective", "number", "full")
 
 
 class Ranking:
-    """The ``most`` fastest layouts that fit in ``room_bytes``, and others that were estimated."""
+    """The ``most`` fastest layouts that fit, and others that were estimated.
 
-    def __init__(self, first_pass: FirstPass, most: int, room_bytes: float) -> None:
-        self._pass, self._most, self._room_bytes = first_pass, most, room_bytes
+    They may fill the share ``room`` of devices' memory.
+    """
+
+    def __init__(self, first_pass: FirstPass, most: int, room: float) -> None:
+        self._pass, self._most, self._room = first_pass, most, room
         self._worth: list[float] = []
         """Of the fastest so far their times, negative, as a heap."""
         self._least: dict[Axes, dict[int, float]] = {}
@@ -92,15 +95,15 @@ class Ranking:
         """Keep what computes least again of what fits; None where nothing fits."""
         for one in modes:
             try:
-                found = self._pass.estimate(one, self._room_bytes)
+                found = self._pass.estimate(one, self._room)
             except PlanError:
                 self.unknown.append(one)
-                return Estimate(0.0, 0.0, 0.0)
+                return Estimate(0.0, 0.0, 0.0, 0.0)
             if found.seconds < inf:
                 self._keep(one, found)
                 return found
             self.too_large += 1
-            if found.held_bytes > self._room_bytes:
+            if found.held_share > self._room:
                 break  # whatever is computed again
         return None
 

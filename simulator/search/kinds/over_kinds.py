@@ -18,7 +18,6 @@ from planners.axes.stage_cuts import blocks_of
 from planners.axes.stage_search import Stages, StageSearch
 from planners.cost.objective import Objective
 from simulator.collectives.algorithms import CollectiveError
-from simulator.cost.memory import capacity_bytes
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
@@ -296,7 +295,7 @@ def on_all_devices(
     heads = gcd(*(node.groups for node in graph if node.computed)) or 1
     blocks = max(len(blocks_of(graph).firsts), 1)
     first, found = FirstPass(network, array, batch, execution), list[tuple[float, Staging]]()
-    room = (1 - execution.memory_reserve) * capacity_bytes(array.group.kinds)
+    room = 1 - execution.memory_reserve
     for tp, pp in product(powers_to(min(heads, size)), powers_to(min(blocks, size))):
         dp, rest = divmod(size, tp * pp)
         if rest or heads % tp or batch % max(dp, 1):

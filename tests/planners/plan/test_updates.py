@@ -277,6 +277,15 @@ def test_a_pipelines_stages_say_it(key: str, value: Any) -> None:
         replace(piped, **{key: value})
 
 
+def test_a_places_parts_and_turns_are_read_again() -> None:
+    """Replicas of four and two devices, as JSON has them: lists in a list."""
+    plans = tuple(replace(PLAN, batch=size) for size in (4, 2))
+    stages = (Stage(0, 0, PLAN, plans=plans),)
+    place = Place(0, 6, 2, parts=((0, 4), (4, 2)), turns=(2, 1))
+    piped = replace(PLAN, root=None, pipeline=Pipeline(stages, (place,), "gpipe", 3))
+    assert Plan.from_json(json.loads(json.dumps(piped.to_json()))) == piped
+
+
 @pytest.mark.parametrize("size", [-1.0, float("inf"), float("nan"), "many", [1]])
 def test_what_is_no_size_is_refused(size: Any) -> None:
     with pytest.raises(PlanError):

@@ -64,7 +64,7 @@ def best_is_found(cases: int, seed: int, batches: tuple[int, ...] = (8, 16, 64))
         of = Choices(load_network(name), array(count, hbm), batch, DEPLOYED, axes)
         ran = {choice: run_choice(of.case(choice)) for choice in of.choices()}
         seconds = [one["iteration_s"] for one in ran.values() if one["iteration_s"]]
-        fit = Fit(of, first_pass(of, 60, 1.02 * of.capacity_bytes), 20)
+        fit = Fit(of, first_pass(of, 60, 1.02 * (1 - of.execution.memory_reserve)), 20)
         waiting, tried = [*fit.cases()], list[float]()
         while waiting:
             choice = waiting.pop()
@@ -87,7 +87,7 @@ def test_twenty_simulations_find_the_best_of_all_in_98_of_100_cases() -> None:
 def test_all_that_fits_is_simulated_where_asked() -> None:
     """What is left out would take longer: it computes more again than what fits."""
     of = replace(asked(SMALL, ("tp", "pp", "recompute")), array=array(4, "500 MiB"))
-    ranked = set(first_pass(of, EVERY, 1.02 * of.capacity_bytes).fitting)
+    ranked = set(first_pass(of, EVERY, 1.02 * (1 - of.execution.memory_reserve)).fitting)
     ran = {choice: run_choice(of.case(choice)) for choice in of.choices()}
     fitting = {choice: one["iteration_s"] for choice, one in ran.items() if one["iteration_s"]}
     assert 0 < len(fitting) < len(ran)
@@ -98,7 +98,7 @@ def test_all_that_fits_is_simulated_where_asked() -> None:
 
 def ranked(*seconds: float) -> tuple[list[Choice], FirstPassed]:
     choices = [Choice(Axes(8), 1 << k) for k in range(len(seconds))]
-    found = {c: Estimate(one, 0.0, 0.0) for c, one in zip(choices, seconds, strict=True)}
+    found = {c: Estimate(one, 0.0, 0.0, 0.0) for c, one in zip(choices, seconds, strict=True)}
     return choices, FirstPassed(len(found), len(found), 0, found, ())
 
 
@@ -236,7 +236,7 @@ def test_what_takes_too_long_is_told_apart_from_what_does_not_fit() -> None:
 def test_processes_find_the_same() -> None:
     """The first pass in one process, and in three."""
     of = Choices(load_network(SMALL), array(), 16, DEPLOYED)
-    room = of.capacity_bytes
+    room = 1 - of.execution.memory_reserve
     whole = first_pass(of, 5, room)
     parts = [first_pass(replace(of, part=(k, 3)), 5, room) for k in range(3)]
     assert sum(part.every for part in parts) == whole.every == len(list(of.choices()))
@@ -248,7 +248,9 @@ def test_any_number_of_processes_gives_the_same_answer() -> None:
     """Many splits are estimated in parts, which are the same in one process and in two."""
     of = Choices(load_network(SMALL), array(), 16, DEPLOYED)
     assert len(list(of.splits())) >= MANY
-    one, two = (passed(Runner(jobs=jobs), of, 5, of.capacity_bytes) for jobs in (1, 2))
+    one, two = (
+        passed(Runner(jobs=jobs), of, 5, 1 - of.execution.memory_reserve) for jobs in (1, 2)
+    )
     assert one == two
     assert [*one.fitting] == [*two.fitting]
 

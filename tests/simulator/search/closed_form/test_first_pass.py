@@ -62,10 +62,11 @@ def compared(
         every = list(of.choices())
         while found < count:
             choice = every[draw.integers(len(every))]
-            if of.state_bytes(choice) > of.capacity_bytes:
+            room = 1 - of.execution.memory_reserve
+            if of.state_share(choice) > room:
                 continue
             estimate = first.estimate(of.layout(choice))
-            if estimate.peak_bytes > of.capacity_bytes:
+            if estimate.share > room:
                 continue
             outputs = run_choice(of.case(choice))
             if outputs["iteration_s"]:
@@ -240,11 +241,11 @@ def test_the_ranking_has_the_fastest_that_fit() -> None:
     of = replace(asked(*SMALL[0]), varied=("tp", "sp", "pp", "vp", "micro-batch", "update"))
     first = passing(of)
     every = {of.layout(c): first.estimate(of.layout(c)) for c in of.choices()}
-    room = float(np.median([one.peak_bytes for one in every.values()]))
+    room = float(np.median([one.share for one in every.values()]))
     ranking = Ranking(first, 20, room)
     for split in of.splits():
         ranking.add(split, map(of.layout, of.of(split)))
-    fitting = sorted(one.seconds for one in every.values() if one.peak_bytes <= room)
+    fitting = sorted(one.seconds for one in every.values() if one.share <= room)
     found = sorted(one.seconds for one in ranking.fitting.values())
     assert found[:20] == fitting[:20]
     assert len(ranking.fitting) < len(fitting)
@@ -265,9 +266,9 @@ def test_the_slower_kind_of_board_counts_wherever_it_stands(tmp_path: Path) -> N
 def test_a_step_that_does_not_fit_has_no_time() -> None:
     of = asked(*SMALL[0])
     layout = Layout(Axes(dp=16), 2)
-    peak = passing(of).estimate(layout).peak_bytes
-    assert passing(of).estimate(layout, 0.99 * peak).seconds == float("inf")
-    assert passing(of).estimate(layout, 1.01 * peak).seconds < 1
+    share = passing(of).estimate(layout).share
+    assert passing(of).estimate(layout, 0.99 * share).seconds == float("inf")
+    assert passing(of).estimate(layout, 1.01 * share).seconds < 1
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -294,3 +295,24 @@ def test_a_network_of_one_piece_sums_its_gradients_once() -> None:
     case = Case(builder.build(), "data_parallel", array, 8, execution=how)
     simulated_s = step_of(case)[1].iteration_s
     assert estimated.estimate(case).seconds == pytest.approx(simulated_s, rel=0.02)
+
+
+def test_each_place_has_the_memory_of_its_own_devices(tmp_path: Path) -> None:
+    """Stages on 80 GB and on 40 GB: the fullest is not the one that holds most."""
+    path = tmp_path / "unlike.toml"
+    entries = "".join(
+        f'[[devices]]\ndevice = "{one}"\ncount = 4\n' for one in ("a100-80", "a100-40")
+    )
+    tiers = '[topology]\njoins = "chips"\n[[topology.levels]]\nkind = "switch"\n'
+    path.write_text(f'kind = "array"\nexecution = "deployed"\n{entries}{tiers}')
+    array = load_array(str(path))
+    of = Choices(load_network("llama3-8b:layers=8:vocab=1024"), array, 32, deployed(array))
+    choice, first = Choice(Axes(dp=1, tp=4, pp=2), 1), passing(of)
+    estimate, outputs = first.estimate(of.layout(choice)), run_choice(of.case(choice))
+    large, small = outputs["memory"]
+    assert large["peak_bytes"] > small["peak_bytes"]
+    assert estimate.peak_bytes == pytest.approx(small["peak_bytes"], rel=1e-3)
+    assert estimate.share == pytest.approx(small["peak_bytes"] / small["capacity_bytes"], rel=1e-3)
+    room = large["peak_bytes"] / large["capacity_bytes"]
+    assert first.estimate(of.layout(choice), 1.01 * estimate.share).seconds < float("inf")
+    assert first.estimate(of.layout(choice), room).seconds == float("inf")
