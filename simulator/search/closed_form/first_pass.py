@@ -1,24 +1,14 @@
 """A step's time and memory in closed form: what ranks plans before the engine simulates some.
 
 The engine measures pieces of the network once for each split of a block (``pieces``). All else is
-a formula. Of p stages, of which stage s takes f_s forward and b_s backward, a = f + b, and sends
-to the next one in c_s, n micro-batches take
+a formula: what stages take together (``bubbles``), what is exchanged, and the update.
 
-    1F1B          S_0 + (n - 1) g,  S_s = sum of a_j + 2 c_j from s on,
-                  g = the largest a_s and, where n > p - s, S_s / (p - s)
-    interleaved   n A + F,  A = the most that a place takes for a micro-batch,
-                  F = the first p of the v p stages with their sends, without the slowest one
-    GPipe         S_0 + (n - 1) (largest f + largest b)
-    zero bubble   n (largest a) + sum of (a - 2 w) of the others and 2 c,
-                  w = gradients of weights
-
-Where devices wait for what they send, c_s is in f_s and in the next stage's b; in a rendezvous in
-those of who receives as well, but once in S_s. g is the time between two micro-batches where stage
-s has at most p - s in flight. Before that, stage 0 gathers the first weights that other devices
-updated. Behind it, each stage sums the gradients that its last backward pass does not hide, and
-updates its weights. With ZeRO-2 no pass, cycle or g is shorter than a stage's sums of one
-micro-batch. Exchanges that are hidden make computing as much longer as ``contention`` of
-the device says.
+Where devices wait for what they send, that is in a stage's forward pass and in the next one's
+backward pass; in a rendezvous in those of who receives as well, but once on a micro-batch's way.
+Before all passes, stage 0 gathers the first weights that other devices updated. Behind them, each
+stage sums the gradients that its last backward pass does not hide, and updates its weights. With
+ZeRO-2 no pass is shorter than a stage's sums of one micro-batch. Exchanges that are hidden make
+computing as much longer as ``contention`` of the device says.
 
 What is left out: links that several exchanges use at once, but those of places that share nodes,
 and the order of unlike stages at a place.
@@ -27,7 +17,7 @@ and the order of unlike stages at a place.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -42,6 +32,7 @@ from planners.axes.stage_cuts import blocks_of, usual_first_nodes
 from planners.plan.updates import ARRIVAL
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import Execution
+from simulator.search.closed_form.bubbles import Stages
 from simulator.search.closed_form.exchange_times import Bucketed, ExchangeTimes
 from simulator.search.closed_form.pieces import WEIGHTS, Piece, Pieces, Table, Tied
 from workloads import Network, partition_graph
@@ -289,44 +280,12 @@ class _Step:
             # of a place, and of the link behind it
             busy_s = [sum(each[place::p]) for each in (forward_s, sent_s) for place in range(p)]
             return self._many * max(busy_s)
-        path_s = self._passed_s(forward_s, backward_s, sent_s, summed_s)
+        gradient_s = [one.gradient_s for one in self._stages]
+        stages = Stages(forward_s, backward_s, gradient_s, sent_s, summed_s)
+        path_s = stages.passed_s(self._layout.usual_schedule, self._axes.pp, self._many)
         early_s = [0.0, *accumulate(map(sum, zip(backward_s, sent_s, strict=True)))]
         last_s = max(self._behind_s(place) - early_s[place] for place in self._places)
         return start_s + path_s + last_s
-
-    def _passed_s(
-        self,
-        forward_s: Sequence[float],
-        backward_s: Sequence[float],
-        sent_s: Sequence[float],
-        summed_s: Sequence[float],
-    ) -> float:
-        """All micro-batches through all stages, each of which sums gradients of one in so long."""
-        p, v, n = self._axes.pp, self._axes.vp, self._many
-        both_s = [f + b for f, b in zip(forward_s, backward_s, strict=True)]
-        whole_s = sum(both_s) + 2 * sum(sent_s)
-        schedule = self._layout.usual_schedule
-        if schedule == "gpipe":
-            return whole_s + (n - 1) * (max(forward_s) + max(*backward_s, *summed_s))
-        if schedule == "interleaved":
-            places_s = [sum(each[place::p]) for each in (both_s, summed_s) for place in range(p)]
-            fill_s = sum(both_s[:p]) - max(both_s[:p]) + 2 * sum(sent_s[:p])
-            in_flight = (2 * (p - 1) + (v - 1) * p + 1) / v
-            cycle_s = max(*places_s, whole_s / in_flight if in_flight < n else 0.0)
-            return n * cycle_s + fill_s
-        if schedule == "zero-bubble":
-            slowest = both_s.index(max(both_s))
-            filled = zip(both_s, (2 * one.gradient_s for one in self._stages), strict=True)
-            idle_s = sum(max(a - w, 0.0) for k, (a, w) in enumerate(filled) if k != slowest)
-            return n * max(*both_s, *summed_s) + idle_s + 2 * sum(sent_s)
-        cycle_s, later_s = max(*both_s, *summed_s), 0.0
-        for behind, (both, sent) in enumerate(
-            zip(reversed(both_s), reversed(sent_s), strict=True), start=1
-        ):
-            later_s += both + 2 * sent
-            if behind < n:
-                cycle_s = max(cycle_s, later_s / behind)
-        return whole_s + (n - 1) * cycle_s
 
     def _gathered(self, forward_s: list[float], backward_s: list[float]) -> float:
         """Weights in parts lengthen passes, and the start, which is returned."""

@@ -214,18 +214,24 @@ def test_bubbles_by_hand(axes: Axes, schedule: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overlap", "sends", "cycle_s"),
-    [(False, "", 12.5), (True, "waited for", 12.5), (False, "rendezvous", 13.0)],
+    ("overlap", "sends", "seconds"),
+    [
+        # stage 1: 12.25 s to it and back, 8 x 12.5, and of 24.75 s behind it, 16.25 and 8.25 idle
+        (False, "", 12.25 + 8 * 12.5 + 24.75 - 2 * 4.25 + 24.75 - 2 * 8.25),
+        (True, "waited for", 12.25 + 8 * 12.5 + 24.75 - 2 * 4.25 + 24.75 - 2 * 8.25),
+        # stage 2: 24.5 s to it and back, 8 x 13, and of 12 s behind it, 7.5 and 3.5 idle
+        (False, "rendezvous", 24.5 + 8 * 13.0 + 12 - 4.5 + 12 - 8.5),
+    ],
 )
 def test_stages_that_wait_for_sends_by_hand(
-    overlap: bool, sends: Sends | Literal[""], cycle_s: float
+    overlap: bool, sends: Sends | Literal[""], seconds: float
 ) -> None:
     """A stage between two others sends twice, and receives twice, in 12 s of computing.
 
     The way of a micro-batch, 48 s and six sends, is the same.
     """
     found = by_hand(Layout(Axes(dp=4, pp=4), 1), overlap=overlap, sends=sends).seconds
-    assert found == pytest.approx(49.5 + 7 * cycle_s, abs=0.002)
+    assert found == pytest.approx(seconds, abs=0.002)
 
 
 def test_what_has_no_formula_is_told() -> None:

@@ -1,0 +1,88 @@
+"""What n micro-batches take through p places, each with v stages, by the schedule.
+
+Stage s takes f_s forward and b_s backward, a = f + b, of which w for gradients of weights, and
+sends to the next one in c_s. S_s is the sum of a_j + 2 c_j from stage s on: the way to the end
+and back.
+
+    1F1B          the largest S_0 - S_s + n a_s + (S_s - a_s - k f_s)+ + (S_s - a_s - k b_s)+,
+                  k = p - s - 1: stage s waits at the start and at the end of its n micro-batches
+                  for the way to the end and back, but for the k passes that it has meanwhile.
+                  Or S_0 + (n - 1) g, where g = S_s / (p - s) is above all a: stage s has at most
+                  p - s micro-batches in flight, and sends are long
+    interleaved   n A + F,  A = the most that a place takes for a micro-batch,
+                  F = the first p of the v p stages with their sends, without the slowest one
+    GPipe         S_0 + (n - 1) (largest f + largest b)
+    zero bubble   n (largest a) + sum of (a - 2 w) of the others and 2 c
+
+No cycle of a stage is shorter than the sums of its gradients, where each micro-batch has some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Seconds of a micro-batch in each stage, the first stage first.
+
+    ``sent_s`` are on its way to the next stage, ``summed_s`` are sums of its gradients.
+    """
+
+    forward_s: Sequence[float]
+    backward_s: Sequence[float]
+    gradient_s: Sequence[float]
+    sent_s: Sequence[float]
+    summed_s: Sequence[float]
+
+    def passed_s(self, schedule: str, places: int, micro_batches: int) -> float:
+        """All micro-batches through all stages."""
+        n, both_s = micro_batches, self._both_s
+        if schedule == "gpipe":
+            longest_s = max(self.forward_s) + max(*self.backward_s, *self.summed_s)
+            return self._whole_s + (n - 1) * longest_s
+        if schedule == "interleaved":
+            return self._interleaved_s(places, n)
+        if schedule == "zero-bubble":
+            slowest = both_s.index(max(both_s))
+            filled = zip(both_s, (2 * one for one in self.gradient_s), strict=True)
+            idle_s = sum(max(a - w, 0.0) for k, (a, w) in enumerate(filled) if k != slowest)
+            return n * max(*both_s, *self.summed_s) + idle_s + 2 * sum(self.sent_s)
+        return self._one_forward_one_backward_s(n)
+
+    @property
+    def _both_s(self) -> list[float]:
+        return [f + b for f, b in zip(self.forward_s, self.backward_s, strict=True)]
+
+    @property
+    def _whole_s(self) -> float:
+        """A micro-batch's way through all stages and back."""
+        return sum(self._both_s) + 2 * sum(self.sent_s)
+
+    def _interleaved_s(self, p: int, n: int) -> float:
+        both_s, v = self._both_s, len(self.forward_s) // p
+        places_s = [sum(each[place::p]) for each in (both_s, self.summed_s) for place in range(p)]
+        fill_s = sum(both_s[:p]) - max(both_s[:p]) + 2 * sum(self.sent_s[:p])
+        in_flight = (2 * (p - 1) + (v - 1) * p + 1) / v
+        cycle_s = max(*places_s, self._whole_s / in_flight if in_flight < n else 0.0)
+        return n * cycle_s + fill_s
+
+    def _one_forward_one_backward_s(self, n: int) -> float:
+        """The slowest stage decides: what it computes, the way to it, and what it waits for."""
+        whole_s, p = self._whole_s, len(self.forward_s)
+        longest_s, before_s, flight_s = whole_s, 0.0, 0.0
+        every = zip(self.forward_s, self.backward_s, self.sent_s, self.summed_s, strict=True)
+        for s, (f, b, sent, summed) in enumerate(every):
+            behind_s, more = whole_s - before_s - f - b, p - s - 1
+            own_s = f + b + (n - 1) * max(f + b, summed)
+            if n > p - s:
+                own_s += max(behind_s - more * f, 0.0) + max(behind_s - more * b, 0.0)
+                flight_s = max(flight_s, (whole_s - before_s) / (p - s))
+            else:  # all forward passes come first
+                own_s = max(own_s, f + b + behind_s + (n - 1) * max(f, b))
+            longest_s = max(longest_s, before_s + own_s)
+            before_s += f + b + 2 * sent
+        if flight_s > max(*self._both_s, *self.summed_s):
+            longest_s = max(longest_s, whole_s + (n - 1) * flight_s)
+        return longest_s
