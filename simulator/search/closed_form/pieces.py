@@ -27,7 +27,7 @@ from simulator.engine.replay import run
 from simulator.engine.timeline import Timeline
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
-from simulator.lowering.step.training_step import training_step
+from simulator.lowering.step.training_step import HOST, training_step
 from workloads import Cut, Graph, Network, partition_graph
 
 ALL = 1e18
@@ -43,7 +43,9 @@ class Piece(NamedTuple):
     those are a pass of their own. ``passing`` is the temporary memory of a pass. ``sums``
     are gradients that the first backward pass makes, which needs ``beginning`` with what it has
     made so far, and to which others add. Of the update, ``launch_s`` do not
-    depend on how many weights there are, and ``experts_s`` are for experts' weights.
+    depend on how many weights there are, and ``experts_s`` are for experts' weights. ``host_s``
+    are what the host needs for layers of experts: no pass through a stage takes less, forward a
+    third of it, backward the rest.
     """
 
     forward_s: float
@@ -52,6 +54,7 @@ class Piece(NamedTuple):
     update_s: float
     launch_s: float
     experts_s: float
+    host_s: float
     state: float
     gradients: float
     weights: float
@@ -207,18 +210,22 @@ class Pieces:
         kept, late, passing = _held(worker, graph)
         sums = sum(task.once for task in worker.template)
         forward_ps, backward_ps = _ends(run(program))
+        waits = [task.operation for task in worker.template if task.operation.layer == HOST]
+        late_s = _seconds_of(waits, forward=True), _seconds_of(waits, forward=False)
+        dispatches_s = max(device.roofline.host_layer_s for device, _ in part.group.kinds)
         updates, weights = _of_phase(worker, Phase.UPDATE), _weights(graph)
         host_s = max(device.roofline.host_s for device, _ in part.group.kinds)
         found = _of_phase(worker, Phase.GRADIENT)
         gradients = [task for task in found if task.operation.layer in weights]
         state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
         return Piece(
-            forward_ps / PICOSECONDS,
-            (backward_ps - forward_ps) / PICOSECONDS,
+            forward_ps / PICOSECONDS - late_s[0],
+            (backward_ps - forward_ps) / PICOSECONDS - late_s[1],
             _seconds(gradients),
             _seconds(updates),
             sum(_launch_s(task.operation, host_s) for task in updates),
             _of_experts(updates, graph, host_s),
+            dispatches_s * sum(node.dispatches for node in graph),
             state,
             worker.gradient_bytes,
             worker.weight_bytes,
@@ -292,6 +299,12 @@ def _weights(graph: Graph) -> set[str]:
 
 def _seconds(tasks: Sequence[Task]) -> float:
     return sum(task.operation.duration_ps for task in tasks) / PICOSECONDS
+
+
+def _seconds_of(waits: Sequence[Operation], *, forward: bool) -> float:
+    """Of waits for the host those behind the forward pass, or behind the others."""
+    found = (one.duration_ps for one in waits if (one.phase is Phase.FORWARD) == forward)
+    return sum(found) / PICOSECONDS
 
 
 def _of_experts(updates: Sequence[Task], graph: Graph, host_s: float) -> float:
