@@ -144,7 +144,7 @@ def _opt(one: Fields, found: Values) -> None:
     one.only("do_layer_norm_before", True)
     one.only("word_embed_proj_dim", found.get("hidden"))
     one.only("layer_norm_elementwise_affine", True)
-    found["biases"] = one.flag("enable_bias", otherwise=True)
+    found["biases"], found["norm_biases"] = one.flag("enable_bias", otherwise=True), True
     found["table"] = one.count("table", otherwise=found.get("seq", 2048)) + 2
 
 
@@ -187,24 +187,28 @@ LLAMA_BLOCK = {
 _LLAMA = LLAMA_BLOCK | {"year": 2023}
 _DEEPSEEK = _LLAMA | {"kv_rank": 512, "rope_dim": 64, "value_dim": 128, "year": 2024}
 _GEMMA = _LLAMA | {"activation": "gelu", "tied": True, "head_dim": 256, "year": 2024}
+_GEMMA_3 = _GEMMA | {"post_norms": True, "head_norms": True, "year": 2025}
+_GEMMA_3 |= {"vocab": 262_208, "heads": 8, "kv_heads": 4, "seq": 131_072}
+"""Published files leave out what is as its class has it."""
 _GPT = {"seq": 1024, "dropout": False}
 _ROTARY = {"positions": "rotary", "tied": False}
 _BLOOM = _GPT | {"seq": 2048, "positions": "alibi", "embedding_norm": True, "year": 2022}
 _GPT_OSS = _LLAMA | {"biases": True, "router_bias": True, "sinks": True, "head_dim": 64}
+_GPT_OSS |= {"kv_heads": 8}
 Reading = Callable[[Fields, Values], None]
 FAMILIES: dict[str, tuple[Values, Reading]] = {
     "llama": (_LLAMA, _linears),
-    "mistral": (_LLAMA, _linears),
-    "mixtral": (_LLAMA, _linears),
+    "mistral": (_LLAMA | {"kv_heads": 8}, _linears),
+    "mixtral": (_LLAMA | {"kv_heads": 8}, _linears),
     "qwen2": (_LLAMA, _qkv),
     "qwen2_moe": (_LLAMA | {"year": 2024}, _qkv),
     "qwen3": (_LLAMA | {"head_norms": True, "year": 2025}, _qwen3),
-    "qwen3_moe": (_LLAMA | {"head_norms": True, "year": 2025}, _qwen3),
+    "qwen3_moe": (_LLAMA | {"head_norms": True, "kv_heads": 4, "year": 2025}, _qwen3),
     "deepseek_v2": (_DEEPSEEK, _deepseek),
     "deepseek_v3": (_DEEPSEEK, _deepseek),
     "gemma": (_GEMMA, _linears),
-    "gemma2": (_GEMMA | {"post_norms": True}, _linears),
-    "gemma3_text": (_GEMMA | {"post_norms": True, "head_norms": True, "year": 2025}, _linears),
+    "gemma2": (_GEMMA | {"post_norms": True, "kv_heads": 4}, _linears),
+    "gemma3_text": (_GEMMA_3, _linears),
     "gpt2": (_GPT, _gpt2),
     "gpt_neox": (_GPT | _ROTARY | {"seq": 2048, "year": 2022}, _neox),
     "opt": (_GPT | {"seq": 2048, "activation": "relu", "year": 2022}, _opt),
@@ -212,12 +216,15 @@ FAMILIES: dict[str, tuple[Values, Reading]] = {
     "falcon": (_GPT | {"seq": 2048, "year": 2023}, _falcon),
     "phi": (_GPT | _ROTARY | {"parallel_norms": 1, "head_bias": True, "year": 2023}, _phi),
     "phi3": (_LLAMA | {"fused_qkv": True, "year": 2024}, _linears),
-    "glm": (_LLAMA | {"head_dim": 128, "year": 2024}, _qkv),
-    "glm4": (_LLAMA | {"head_dim": 128, "post_norms": True, "year": 2025}, _qkv),
-    "glm4_moe": (_LLAMA | {"head_dim": 128, "year": 2025}, _glm4_moe),
+    "glm": (_LLAMA | {"head_dim": 128, "kv_heads": 2, "year": 2024}, _qkv),
+    "glm4": (_LLAMA | {"head_dim": 128, "kv_heads": 2, "post_norms": True, "year": 2025}, _qkv),
+    "glm4_moe": (_LLAMA | {"head_dim": 128, "kv_heads": 8, "year": 2025}, _glm4_moe),
     "gpt_oss": (_GPT_OSS | {"year": 2025}, _gpt_oss),
 }
-"""Decoders: what members of a family have in common, and what reads the rest of their keys."""
+"""Decoders: what members of a family have in common, and what reads the rest of their keys.
+
+Sizes are those of the library's class, where a file may leave them out.
+"""
 
 
 def _bert(one: Fields, found: Values) -> None:
@@ -240,6 +247,7 @@ def _t5(one: Fields, found: Values) -> None:
     one.take("is_gated_act")
     gated, _, word = str(words).rpartition("-")
     found["gated"], found["activation"] = gated == "gated", word
+    found["dropout"] = found["attention_dropout"] = _any(one, ["dropout_rate"])
     found["buckets"] = one.count("relative_attention_num_buckets", otherwise=32)
     found["decoder_layers"] = one.count("num_decoder_layers", otherwise=found.get("layers"))
     found.pop("seq", None)
@@ -374,6 +382,8 @@ def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     if isinstance(window, int) and window and window < found.get("seq", 0) and used:
         one.notes.append(f"sliding_window = {window}: attention is over all positions")
     found = {key: value for key, value in found.items() if value is not None}
+    if missing := [key for key in ("layers", "hidden", "heads", "vocab") if key not in found]:
+        raise NetworkError(f"{path}: {missing[0]} is missing ({_NAMES[missing[0]]})")
     return described(path, None, found | {"name": name, "source": f"{kind}, {Path(path).name}"})
 
 
@@ -386,6 +396,7 @@ def _encoder(path: str, kind: str, one: Fields, name: str) -> Encoder:
     model, reading = ENCODERS[kind]
     keys = {key.name: key for key in fields(model)}
     found = _sizes(one, keys)
+    found |= {"dropout": _any(one, _DROPOUT), "attention_dropout": _any(one, _IN_ATTENTION)}
     reading(one, found)
     if kind == "t5":
         word = found["activation"]

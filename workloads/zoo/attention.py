@@ -42,12 +42,14 @@ def attend(
     return net.matmul(f"{name}.context", probabilities, value, features * heads, heads)
 
 
-def fused_attention(net: Builder, name: str, source: str, heads: int) -> str:
+def fused_attention(
+    net: Builder, name: str, source: str, heads: int, *, dropout: bool = False
+) -> str:
     """Self-attention whose query, key and value come from one linear layer, with biases."""
     shape = net.shape(source)
     fused = net.linear(f"{name}.qkv", 3 * shape.channels, bias=True, after=source)
     query, key, value = (net.other(f"{name}.{part}", "slice", shape, fused) for part in "qkv")
-    attend(net, name, query, key, value, heads)
+    attend(net, name, query, key, value, heads, dropout=dropout)
     return net.linear(f"{name}.output", shape.channels, bias=True)
 
 

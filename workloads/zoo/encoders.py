@@ -12,7 +12,11 @@ from workloads.zoo.attention import attend, first_position, fused_attention, nor
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Sizes of an encoder, and a line ``about`` it."""
+    """Sizes of an encoder, and a line ``about`` it.
+
+    ``dropout`` is behind embedding, attention and feed-forward (T5's also within it, and behind
+    its last norms), ``attention_dropout`` behind attention's softmax.
+    """
 
     name: str
     layers: int
@@ -21,6 +25,8 @@ class Encoder:
     ffn: int
     activation: str = "gelu"
     about: str = ""
+    dropout: bool = False
+    attention_dropout: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ def bert(of: Bert, sequence: int = 0) -> Network:
     net = Builder(of.name, 1, sequence)
     net.embedding("embedding", of.vocab, features)
     net.other("positions", "add_table", extra=(of.positions + of.segments) * features)
-    last = norm(net, "norm", "layer_norm")
+    last = _dropped(net, "dropout", norm(net, "norm", "layer_norm"), of)
     for i in range(of.layers):
         last = _bert_block(net, f"layer{i}", last, of)
     first_position(net, "first", last)
@@ -94,23 +100,40 @@ def _bert_block(net: Builder, name: str, source: str, of: Encoder) -> str:
         net.linear(f"{name}.{part}", of.hidden, bias=True, after=source)
         for part in ("query", "key", "value")
     )
-    attend(net, f"{name}.attention", query, key, value, of.heads)
+    dropped = of.attention_dropout
+    attend(net, f"{name}.attention", query, key, value, of.heads, dropout=dropped)
     output = net.linear(f"{name}.output", of.hidden, bias=True)
-    net.add(f"{name}.add1", output, source)
+    net.add(f"{name}.add1", _dropped(net, f"{name}.dropout1", output, of), source)
     middle = norm(net, f"{name}.norm1", "layer_norm")
     output = _feed_forward(net, name, middle, of, bias=True)
-    net.add(f"{name}.add2", output, middle)
+    net.add(f"{name}.add2", _dropped(net, f"{name}.dropout2", output, of), middle)
     return norm(net, f"{name}.norm2", "layer_norm")
 
 
+def _dropped(net: Builder, name: str, source: str, of: Encoder) -> str:
+    return net.other(name, "dropout", None, source) if of.dropout else source
+
+
 def _feed_forward(
-    net: Builder, name: str, source: str, of: Encoder, *, bias: bool, gated: bool = False
+    net: Builder,
+    name: str,
+    source: str,
+    of: Encoder,
+    *,
+    bias: bool,
+    gated: bool = False,
+    inner: bool = False,
 ) -> str:
-    """Two linear layers with an activation between them, or a gate and a product beside it."""
+    """Two linear layers with an activation between them, or a gate and a product beside it.
+
+    With dropout in front of the second one where that is asked for (``inner``).
+    """
     net.linear(f"{name}.fc1", of.ffn, bias=bias, after=source)
     made = net.other(f"{name}.{of.activation}", of.activation)
     if gated:
         net.mul(f"{name}.mul", made, net.linear(f"{name}.up", of.ffn, bias=bias, after=source))
+    if inner:
+        net.other(f"{name}.inner_dropout", "dropout")
     return net.linear(f"{name}.fc2", net.shape(source).channels, bias=bias)
 
 
@@ -122,14 +145,16 @@ def vit(of: Vit) -> Network:
     net.other("sequence", "reshape", Tensor(of.hidden, patches))
     whole = Tensor(of.hidden, patches + 1)
     net.other("class_token", "prepend", whole, extra=of.hidden)
-    last = net.other("positions", "add_table", extra=whole.elements)
+    last = _dropped(net, "dropout", net.other("positions", "add_table", extra=whole.elements), of)
     for i in range(of.layers):
         name = f"layer{i}"
         source = norm(net, f"{name}.norm1", "layer_norm", last)
-        output = fused_attention(net, f"{name}.attention", source, of.heads)
-        last = net.add(f"{name}.add1", output, last)
+        dropped = of.attention_dropout
+        output = fused_attention(net, f"{name}.attention", source, of.heads, dropout=dropped)
+        last = net.add(f"{name}.add1", _dropped(net, f"{name}.dropout1", output, of), last)
         source = norm(net, f"{name}.norm2", "layer_norm")
-        last = net.add(f"{name}.add2", _feed_forward(net, name, source, of, bias=True), last)
+        output = _feed_forward(net, name, source, of, bias=True)
+        last = net.add(f"{name}.add2", _dropped(net, f"{name}.dropout2", output, of), last)
     last = norm(net, "norm", "layer_norm")
     first_position(net, "first", last)
     net.fc("head", of.labels, bias=True)
@@ -145,15 +170,17 @@ def t5(of: T5, sequence: int = 512) -> Network:
     net = Builder(of.name, 1, sequence)
     net.embedding("embedding", of.vocab, of.hidden)
     last = net.other("encoder.positions", "add_table", extra=of.buckets * of.heads)
+    last = _dropped(net, "encoder.dropout", last, of)
     for i in range(of.layers):
         last = _t5_block(net, f"encoder{i}", last, of)
-    memory = norm(net, "encoder.norm", "rms_norm", last)
+    memory = _dropped(net, "encoder.last_dropout", norm(net, "encoder.norm", "rms_norm", last), of)
     shifted = net.other("target", "shift", None, "input")
     net.embedding("decoder.embedding", of.vocab, of.hidden, shared="embedding", after=shifted)
     last = net.other("decoder.positions", "add_table", extra=of.buckets * of.heads)
+    last = _dropped(net, "decoder.dropout", last, of)
     for i in range(of.decoder_layers or of.layers):
         last = _t5_block(net, f"decoder{i}", last, of, memory)
-    norm(net, "decoder.norm", "rms_norm", last)
+    _dropped(net, "decoder.last_dropout", norm(net, "decoder.norm", "rms_norm", last), of)
     net.linear("head", of.vocab, shared="embedding" if of.tied else "")
     net.softmax("softmax")
     return net.build(f"{of.about or of.name}, {sequence} tokens")
@@ -162,14 +189,15 @@ def t5(of: T5, sequence: int = 512) -> Network:
 def _t5_block(net: Builder, name: str, last: str, of: T5, memory: str = "") -> str:
     """A block of the encoder; of the decoder, with the encoder's ``memory``, which it reads."""
     entry = norm(net, f"{name}.norm1", "rms_norm", last)
-    last = net.add(f"{name}.add1", _t5_attention(net, name, entry, entry, of, bool(memory)), last)
+    made = _t5_attention(net, name, entry, entry, of, bool(memory))
+    last = net.add(f"{name}.add1", made, last)
     if memory:
         entry = norm(net, f"{name}.norm_cross", "rms_norm", last)
         made = _t5_attention(net, f"{name}.cross", entry, memory, of, causal=False)
         last = net.add(f"{name}.add_cross", made, last)
     entry = norm(net, f"{name}.norm2", "rms_norm", last)
-    made = _feed_forward(net, name, entry, of, bias=False, gated=of.gated)
-    return net.add(f"{name}.add2", made, last)
+    made = _feed_forward(net, name, entry, of, bias=False, gated=of.gated, inner=of.dropout)
+    return net.add(f"{name}.add2", _dropped(net, f"{name}.dropout2", made, of), last)
 
 
 def _t5_attention(net: Builder, name: str, entry: str, memory: str, of: T5, causal: bool) -> str:
@@ -178,5 +206,6 @@ def _t5_attention(net: Builder, name: str, entry: str, memory: str, of: T5, caus
         net.linear(f"{name}.{part}", width, after=source)
         for part, source in (("query", entry), ("key", memory), ("value", memory))
     )
-    attend(net, f"{name}.attention", query, key, value, of.heads, causal=causal)
-    return net.linear(f"{name}.output", of.hidden)
+    dropped = of.attention_dropout
+    attend(net, f"{name}.attention", query, key, value, of.heads, causal=causal, dropout=dropped)
+    return _dropped(net, f"{name}.dropout1", net.linear(f"{name}.output", of.hidden), of)

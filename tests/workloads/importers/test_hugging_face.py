@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.importers.hugging_face_counts import CONFIGS, FOLDER, counted, parameters
-from workloads import Network, NetworkError, is_network, load_network
+from workloads import Network, NetworkError, Transformer, is_network, load_network
 from workloads.importers.hugging_face import ENCODERS, FAMILIES, read_config
 
 with (FOLDER / "parameters.csv").open() as file:
@@ -166,6 +166,59 @@ def test_dropout_within_attention_has_a_chance_of_its_own(
     config = CONFIGS["openai-community/gpt2"] | {"resid_pdrop": 0.1, "attn_pdrop": within}
     network = load_network(f"{written(tmp_path, config)}:layers=1")
     assert sum(layer.operator == "dropout" for layer in network.layers) == dropouts
+
+
+ENCODER = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+ENCODER |= {"intermediate_size": 128, "vocab_size": 100}
+OF_T5 = {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 1, "num_heads": 4}
+OF_T5 |= {"vocab_size": 100}
+BOTH = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "chances", "dropouts"),
+    [
+        # behind the embedding, attention's probabilities, attention and feed-forward
+        ("bert", ENCODER | {"max_position_embeddings": 64}, BOTH, 4),
+        ("vit", ENCODER | {"image_size": 32, "patch_size": 16}, BOTH, 4),
+        ("bert", ENCODER | {"max_position_embeddings": 64}, BOTH[:1], 3),
+        # embedding, probabilities, attention, within and behind feed-forward, last norm; and the
+        # decoder's attention over the encoder's output
+        ("t5", OF_T5, ("dropout_rate",), 6 + 8),
+    ],
+)
+def test_encoders_have_their_dropout(
+    kind: str, sizes: dict[str, Any], chances: tuple[str, ...], dropouts: int, tmp_path: Path
+) -> None:
+    for chance, count in ((0.1, dropouts), (0.0, 0)):
+        config = {"model_type": kind, **sizes, **dict.fromkeys(chances, chance)}
+        network = load_network(written(tmp_path, config))
+        assert sum(layer.operator == "dropout" for layer in network.layers) == count
+        assert not any("dropout" in note for note in network.notes)
+
+
+def test_sizes_that_a_class_has_are_not_asked_for(tmp_path: Path) -> None:
+    """Gemma 3's files leave out words and heads, Mistral's may leave out heads of keys."""
+    text = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1}
+    inner = text | {"model_type": "gemma3_text", "sliding_window": 16}
+    path = written(tmp_path, {"model_type": "gemma3", "text_config": inner})
+    sizes = load_network(f"{path}:seq=16").sizes
+    assert isinstance(sizes, Transformer)
+    assert (sizes.vocab, sizes.heads, sizes.kv_heads, sizes.head_dim) == (262_208, 8, 4, 256)
+    mistral = text | {"model_type": "mistral", "num_attention_heads": 16}
+    with pytest.raises(NetworkError, match=r"vocab is missing \(vocab_size\)"):
+        load_network(written(tmp_path, mistral))
+    sizes = load_network(written(tmp_path, mistral | {"vocab_size": 100})).sizes
+    assert isinstance(sizes, Transformer)
+    assert sizes.kv_heads == 8
+
+
+def test_norms_of_opt_without_biases_have_shifts(tmp_path: Path) -> None:
+    config = {"model_type": "opt", "hidden_size": 64, "num_hidden_layers": 1, "ffn_dim": 128}
+    config |= {"num_attention_heads": 4, "vocab_size": 100, "enable_bias": False}
+    network = load_network(written(tmp_path, config))
+    norms = [layer for layer in network.layers if layer.operator == "layer_norm"]
+    assert [layer.extra for layer in norms] == [2 * 64] * 3
 
 
 def test_a_model_with_text_and_pictures_is_read_for_its_text(tmp_path: Path) -> None:
