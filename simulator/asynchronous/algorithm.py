@@ -19,12 +19,14 @@ class Algorithm(ABC):
 
     ``source`` names its paper, ``recalled`` says what of it is from memory.
     ``graph`` is the communication graph that it uses where none is named ("":
-    it uses none).
+    it uses none). ``together`` says whether workers keep the pace of the slowest of them, at once
+    or in the end, or each its own.
     """
 
     source: ClassVar[str]
     recalled: ClassVar[str] = ""
     graph: ClassVar[str] = ""
+    together: ClassVar[bool] = True
 
     @property
     def servers(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,17 +43,24 @@ class Cluster:
     another worker, its share of the bytes. ``servers`` parameter servers stand on
     boards (or chips, cores) that no worker has, while there are such, and then
     beside the workers, evenly; each has a port of its own, as wide as a
-    board's. Raises TrainingError where the array has no place for so many.
+    board's. Workers that go ``together`` are as slow as the slowest of their chips, others each as
+    slow as its own. Raises TrainingError where the array has no place for so many.
     """
 
     def __init__(
-        self, setting: Setting, servers: int = 0, links: Sequence[tuple[str, float]] = ()
+        self,
+        setting: Setting,
+        servers: int = 0,
+        links: Sequence[tuple[str, float]] = (),
+        *,
+        together: bool = True,
     ) -> None:
         if setting.workers < 1:
             raise TrainingError(f"--workers {setting.workers}: at least one worker")
         if setting.batch < 1:
             raise TrainingError(f"--batch {setting.batch}: at least one sample a worker")
         self.setting, self.count, self.servers = setting, setting.workers, servers
+        self._together = together
         self.wires = wires_of(setting.array)
         self.unit, places = _places(setting, self.wires)
         self.free = places[self.count :]
@@ -86,11 +94,15 @@ class Cluster:
     @cached_property
     def _local(self) -> dict[Device, LocalStep]:
         """What a worker does on each kind of device."""
-        setting = self.setting
-        return {
-            device: local_step(setting.network, device, self.unit, setting.batch, setting.execution)
-            for device in dict.fromkeys(self.devices)
-        }
+        setting, found = self.setting, dict[Device, LocalStep]()
+        for device, workers in Counter(self.devices).items():
+            chips = part_of(device, self.unit).chips * (workers if self._together else 1)
+            own = device
+            if device.roofline.variation:
+                own = replace(device, roofline=device.roofline.waiting(chips))
+            of = (setting.network, own, self.unit, setting.batch, setting.execution)
+            found[device] = local_step(*of)
+        return found
 
     @cached_property
     def steps(self) -> list[Operation]:

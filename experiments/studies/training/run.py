@@ -101,7 +101,7 @@ class Training:
         method = self._checked()
         slow = parse_slowdowns(self.slowdowns, self.workers, self.iterations, self.seed)
         setting = Setting(self.network, self.array, self.workers, self.batch, self.execution)
-        cluster = Cluster(setting, method.servers, slow.links)
+        cluster = Cluster(setting, method.servers, slow.links, together=method.together)
         named = self.graph or method.graph
         graph = load_graph(named, self.workers) if method.graph else None
         problem = load_problem(self.learn, self.seed, self.rate) if self.learn else None

@@ -37,6 +37,7 @@ class AdPsgd(Algorithm):
         "the order of average and update (second-hand); that averages block is from Ripples/Prague"
     )
     graph: ClassVar[str] = "ring"
+    together: ClassVar[bool] = False
 
     def start(self, run: Run) -> None:  # noqa: D102
         both_ways(run)

@@ -78,6 +78,7 @@ class AsyncParameterServer(ParameterServer):
     """Asynchronous parameter server: ``shards`` servers, each with a queue of gradients."""
 
     source: ClassVar[str] = "textbook; Dean et al., Large scale distributed deep networks, 2012"
+    together: ClassVar[bool] = False
 
     @property
     def most_ahead(self) -> int | None:
@@ -127,6 +128,7 @@ class StaleSynchronous(AsyncParameterServer):
     source: ClassVar[str] = (
         "Ho et al., More effective distributed ML via a stale synchronous parallel server, 2013"
     )
+    together: ClassVar[bool] = True
 
     @property
     def most_ahead(self) -> int | None:  # noqa: D102

@@ -6,9 +6,10 @@ import pytest
 
 from hardware import load_array
 from planners.built_in import data_parallel
-from simulator import DEPLOYED, PUBLISHED, closed_form, simulate
+from simulator import DEPLOYED, PUBLISHED, closed_form, deployed, simulate
 from simulator.asynchronous.cluster import Cluster, Setting
 from simulator.asynchronous.errors import TrainingError
+from simulator.asynchronous.local_step import local_step
 from simulator.collectives.choice import jobs
 from simulator.engine.operations import Operation
 from tests.simulator.asynchronous.clusters import LATENCY, PORT, array, lenet
@@ -199,3 +200,21 @@ def test_bytes_over_every_link_are_those_that_were_sent() -> None:
     assert moved["server 0 in"] == pytest.approx(n * k * size)
     assert moved["server 0 out"] == pytest.approx(n * k * size)
     assert moved["board2 up"] == pytest.approx(k * size)
+
+
+@pytest.mark.parametrize(
+    ("workers", "nodes", "together", "chips"),
+    [(8, 1, True, 8), (8, 4, True, 8), (1, 4, True, 1), (16, 2, True, 16), (16, 2, False, 1)],
+)
+def test_a_worker_waits_for_the_slowest_of_those_who_train(
+    workers: int, nodes: int, together: bool, chips: int
+) -> None:
+    """Not for boards that have nothing to do; one that keeps its own pace waits for nobody."""
+    where = load_array("h100-cluster", [f"nodes={nodes}", "stack=nemo-mlperf"])
+    network = load_network("gpt2:layers=1")
+    setting = Setting(network, where, workers, 32, deployed(where))
+    found = Cluster(setting, together=together).steps[0].duration_ps
+    device, _ = where.group.kinds[0]
+    own = replace(device, roofline=device.roofline.waiting(chips))
+    assert own.roofline.variation > 0
+    assert found == local_step(network, own, "board", 32, setting.execution).operation.duration_ps
