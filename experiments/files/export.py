@@ -58,7 +58,8 @@ def exported(case: Case, plan: Plan, target: str) -> str:
     if case.execution.inference:
         raise UsageError(f"--export {target}: of training jobs; leave out --mode inference")
     alike = repeats_blocks(partition_graph(case.network))
-    if target == "megatron" and plan.pipeline and not (alike or case.network.sizes):
+    several = plan.pipeline is not None and len(plan.pipeline.places) > 1
+    if target == "megatron" and several and not (alike or case.network.sizes):
         raise UsageError(
             "--export megatron: its stages are of blocks that are alike, and "
             f"{case.network.name!r} is not mostly such: take pp=1"
@@ -122,7 +123,7 @@ def _software(case: Case) -> Iterator[str]:
             "simulated with tokens that go once to each rank: write --moe-token-dispatcher-type "
             "flex with DeepEP or HybridEP in place of alltoall"
         )
-    if isinstance(sizes, Transformer) and not sizes.fused_qkv:
+    if isinstance(sizes, Transformer) and not (sizes.fused_qkv or sizes.kv_rank):
         yield "Megatron-LM has queries, keys and values in one product, the network in three"
 
 

@@ -197,14 +197,15 @@ def _lines(grid: Grid, axis: Axis, table: pandas.DataFrame, crossed: list[Crosso
     handles, labels = every[0].get_legend_handles_labels()
     if marks:
         handles, labels = [*handles, marks[0]], [*labels, "two planners change places"]
-    count = columns(labels, figure.get_figwidth() - MARGINS, LEGEND_SIZE)
-    style: dict[str, Any] = {
-        "loc": "outside lower center",
-        "frameon": False,
-        "fontsize": LEGEND_SIZE,
-    }
-    figure.legend(handles, labels, ncols=count, **style)
+    _legend_below(figure, handles, labels)
     return figure
+
+
+def _legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """What lines are, clear of them: one legend for all panels."""
+    count = columns(labels, figure.get_figwidth() - MARGINS, LEGEND_SIZE)
+    style: dict[str, Any] = {"loc": "outside lower center", "frameon": False}
+    figure.legend(handles, labels, ncols=count, fontsize=LEGEND_SIZE, **style)
 
 
 def _curves(
@@ -452,7 +453,7 @@ def plot_training(found: Sequence[Trained]) -> Figure:
     for panel, name in zip(axes, names, strict=False):
         name_axes(panel, "simulated time [s]", name)
         panel.set_xlim(left=0)
-        panel.legend(fontsize=LEGEND_SIZE, frameon=False)
+    _legend_below(figure, *axes[0].get_legend_handles_labels())
     axes[0].set_ylim(bottom=0)
     axes[0].locator_params("y", integer=True)
     if learns:

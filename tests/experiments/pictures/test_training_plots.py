@@ -35,8 +35,7 @@ def test_progress_and_loss(found: list[Trained]) -> None:
     assert [len(np.asarray(line.get_xdata())) for line in loss.lines] == [
         len(one.curve) for one in found
     ]
-    legend = progress.get_legend()
-    assert legend is not None
+    (legend,) = figure.legends  # below both
     labels = [text.get_text() for text in legend.get_texts()]
     run = found[1].run
     rates = [done / ends[-1] for done, ends in zip(run.done, run.ends, strict=True)]
