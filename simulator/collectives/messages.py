@@ -11,7 +11,7 @@ import numpy as np
 from hardware import Wires
 from hardware.interconnect.cables import Cables
 from hardware.interconnect.torus import Grid
-from simulator.collectives.symmetry import summed
+from simulator.collectives.symmetry import summed, tier_byte_s
 from simulator.engine.jobs import Floats, Ints, Load
 from simulator.engine.picoseconds import whole_ps
 
@@ -122,6 +122,8 @@ class Timed:
     """A phase on wires of known speeds: seconds per byte of every flow, and a step's latency.
 
     ``start_s`` comes once, and ``copy_s`` for each byte of the tensor: links idle meanwhile.
+    Where messages of one step take several ``tiers``, each has its own bytes and latency: those on
+    a slow tier are on their way while others wait.
     """
 
     phase: CollectivePhase
@@ -129,11 +131,16 @@ class Timed:
     latency_s: float
     start_s: float = 0.0
     copy_s: float = 0.0
+    tiers: tuple[tuple[float, float], ...] = ()
 
     def latencies_s(self, size_bytes: float) -> float:
         """Seconds besides all bytes of a collective of that size."""
         if self.phase.stages:
             return self.start_s + self._fill_s(size_bytes)
+        if self.tiers:
+            moved = self.phase.share * size_bytes
+            each_s = ((byte_s - self.byte_s) * moved + late_s for byte_s, late_s in self.tiers)
+            return self.start_s + max(each_s)
         return self.start_s + self.phase.count * self.latency_s
 
     def wait_s(self, size_bytes: float) -> float:
@@ -158,3 +165,16 @@ class Timed:
             whole_s / chunks + (chunks + stages) * latency_s
             for chunks in (max(1, floor(min(best, size_bytes))), ceil(min(best, size_bytes)) or 1)
         )
+
+
+def of_tiers(phase: CollectivePhase, wires: Wires) -> tuple[tuple[float, float], ...]:
+    """Seconds per byte and latency of each tier that messages of a step take; none of one.
+
+    Nor of several steps, in which pieces go round: a piece waits wherever it comes.
+    """
+    found = []
+    for subnet, some in wires.by_subnet(*phase.far) if phase.count == 1 else ():
+        ends = (side[some] for side in phase.far)
+        latency_s = wires.message_latency_s(*ends)
+        found.append((tier_byte_s(phase.load, wires, subnet.links), latency_s))
+    return tuple(found) if len(found) > 1 else ()

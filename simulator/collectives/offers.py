@@ -15,7 +15,7 @@ import numpy as np
 from simulator.collectives.algorithms import FLAT, Algorithm
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
-from simulator.collectives.messages import Timed
+from simulator.collectives.messages import Timed, of_tiers
 from simulator.collectives.symmetry import byte_s, summed
 from simulator.collectives.wired import reduces, subnet_of_ports
 from simulator.engine.jobs import Ints, Job
@@ -117,13 +117,15 @@ def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iter
     """
     wires, pattern = groups.wires, algorithm.pattern(collective, groups)
     made = [(p, byte_s(p.load, wires), wires.message_latency_s(*p.far)) for p in pattern]
+    tiers = [of_tiers(p, wires) for p in pattern]
     subnet = subnet_of_ports(wires, groups.rows) if wires.topology.levels and made else None
     tier = subnet.tier if subnet else None
     copy_s = 0.0
     if tier and tier.copy_bytes_per_s and algorithm.copies:
         copy_s = 1 / groups.size / tier.copy_bytes_per_s
     last = len(made) - 1
-    yield algorithm, tuple(Timed(*one, 0.0, copy_s * (i == last)) for i, one in enumerate(made)), ""
+    timed = (Timed(*one, 0.0, copy_s * (i == last), tiers[i]) for i, one in enumerate(made))
+    yield algorithm, tuple(timed), ""
     sends = collective == "all-to-all" or algorithm.name == "binomial"
     kind = "ring" if algorithm.name in RINGS else "direct" if sends else ""
     for by in tier.protocols if tier else ():

@@ -143,6 +143,13 @@ def byte_s(load: Load, wires: Wires) -> float:
     return float((load.flows / wires.bandwidth[links]).max(initial=0.0))
 
 
+def tier_byte_s(load: Load, wires: Wires, tier: slice) -> float:
+    """The same on the links of one tier alone."""
+    links = load.links if load.on is None else load.links >> BITS
+    own = (links >= tier.start) & (links < tier.stop)
+    return float((load.flows[own] / wires.bandwidth[links[own]]).max(initial=0.0))
+
+
 def summed(parts: Sequence[tuple[Load, float]]) -> Load:
     """Several loads at once, by weights: on classes where all have the same ones."""
     kinds = {load.on for load, _ in parts}

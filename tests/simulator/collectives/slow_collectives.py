@@ -19,7 +19,9 @@ from simulator.collectives.offers import MOST_DIRECT, Jobs
 from simulator.collectives.ring_order import boxes, in_ring_order, runs
 from simulator.engine.jobs import Floats, Ints, Job, Load
 
-Step = tuple[Load, float, float, int, int]
+Late = float | list[tuple[slice, float]]
+"""Seconds, or of a single step those of messages on some links."""
+Step = tuple[Load, float, Late, int, int]
 """Load, share of the bytes, latency, how many alike steps, and stages of a pipeline."""
 REDUCES = ("all-reduce", "reduce-scatter", "all-gather")
 
@@ -30,7 +32,18 @@ class NotThisWayError(Exception):
 
 def sent(wires: Wires, sources: Ints, targets: Ints, share: float, count: int = 1) -> Step:
     load = Load.of(wires.loads(sources, targets))
-    return load, share, wires.message_latency_s(sources, targets), count, 0
+    late = (
+        wires.message_latency_s(sources, targets) if count > 1 else lates(wires, sources, targets)
+    )
+    return load, share, late, count, 0
+
+
+def lates(wires: Wires, sources: Ints, targets: Ints) -> list[tuple[slice, float]]:
+    a, b = (each.ravel() for each in np.broadcast_arrays(sources, targets))
+    return [
+        (subnet.links, wires.message_latency_s(a[some], b[some]))
+        for subnet, some in wires.by_subnet(a, b)
+    ]
 
 
 def only(applies: bool) -> None:
@@ -198,14 +211,13 @@ def unicast(wires: Wires, collective: str, groups: Ints) -> list[Step]:
 def multicast(wires: Wires, collective: str, groups: Ints) -> list[Step]:
     """Reader by reader, the links of its own way, each link once whoever uses it."""
     only(collective == "broadcast" and len(groups) == 1)
-    first, used, latencies = groups[:, :1].ravel(), set[int](), [0.0]
+    first, used = groups[:, :1].ravel(), set[int]()
     for reader in groups[0, 1:]:
         target = np.array([reader])
         used |= set(np.flatnonzero(wires.loads(first, target)).tolist())
-        latencies.append(wires.message_latency_s(first, target))
     flows = np.zeros(len(wires.bandwidth))
     flows[sorted(used)] = 1.0
-    return [(Load.of(flows), 1.0, max(latencies), 1, 0)]
+    return [(Load.of(flows), 1.0, lates(wires, first, groups[0, 1:]), 1, 0)]
 
 
 FLAT: dict[str, Callable[[Wires, str, Ints], list[Step]]] = {
@@ -230,8 +242,17 @@ ASKED = ("unicast", "multicast")
 
 
 def job(wires: Wires, name: str, step: Step, size: float) -> Job:
-    load, share, latency_s, count, stages = step
+    load, share, late, count, stages = step
+    latency_s = late if isinstance(late, float) else max((each for _, each in late), default=0.0)
     wait_s = count * latency_s
+    if not isinstance(late, float) and not stages and len(late) > 1:
+        byte_s = load.flows / wires.bandwidth[load.links]
+        each_s = []
+        for links, own_s in late:
+            there = (load.links >= links.start) & (load.links < links.stop)
+            slower_s = byte_s[there].max(initial=0.0) - byte_s.max()
+            each_s.append(slower_s * (share * size) + own_s)
+        wait_s = max(each_s)
     if stages:
         whole_s = stages * size * load.seconds_per_byte(wires.bandwidth)
         best = sqrt(whole_s / latency_s) if latency_s else size

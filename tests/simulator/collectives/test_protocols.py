@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from hardware import Array, Device, Group, Topology, Wires
+from hardware import Array, Device, Group, Topology, Wires, load_array
 from hardware.topology import TIERS, Protocol, Tier, protocol
 from simulator import chosen, closed_form, run_alone
+from simulator.collectives.choice import offer
 
 LOW = protocol("LL ring: 5 us + 0.5 us a step at 0.25")
 MIDDLE = protocol("LL128 ring: 20 us + 1 us a step at 0.8")
@@ -99,3 +100,21 @@ def test_protocols_add_time_and_no_bytes(size: float, nodes: int) -> None:
     assert inside == pytest.approx(2 * 7 / 8 * size)
     if nodes > 1:
         assert moved[(moved > 0) & (moved < size)] == pytest.approx(2 * 1 / 2 * size / 8)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "seconds"),
+    [
+        # 7 pieces of 15 in 1 us at 365 GB/s behind 5 us and the 33 us that 12 MB take; or 8 pieces
+        # between nodes at 50 GB/s behind 10 us, whichever are later
+        (1e6, 7 / 16 * 1e6 / 365.4e9 + 5e-6 + 12e6 / 365.4e9),
+        (16e6, 8 / 16 * 16e6 / 50e9 + 10e-6),
+        (100e6, 8 / 16 * 100e6 / 50e9 + 10e-6),
+    ],
+)
+def test_messages_inside_nodes_are_late_beside_those_between(
+    size_bytes: float, seconds: float
+) -> None:
+    wires = Wires(load_array("h100-cluster", ["nodes=2", "stack=none"]))
+    found = offer(wires, "all-to-all", np.arange(16)[np.newaxis], size_bytes, "direct")
+    assert found.alone_ps / 1e12 == pytest.approx(seconds, rel=1e-3)
