@@ -152,7 +152,7 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
         parts += [table(ours, lines)]
     gain = data["winner"]["value"] - 1
     if data["objective"] == "throughput":
-        beats = "Winner over" if gain > 0 else "No design that was tried beats"
+        beats = "Winner over" if gain > 0 else "No design that was simulated beats"
         best = "" if gain > 0 else "the best is "
         parts.append(f"{beats} the base design: {best}{gain:+.0%}.")
     for row in data["baselines"]:

@@ -143,7 +143,7 @@ def test_every_format_has_designs_of_places(form: str, capsys: pytest.CaptureFix
     ("value", "said"),
     [
         (1.5, "Winner over the base design: +50%."),
-        (0.05, "No design that was tried beats the base design: the best is -95%."),
+        (0.05, "No design that was simulated beats the base design: the best is -95%."),
     ],
 )
 def test_a_best_that_loses_is_no_winner(value: float, said: str) -> None:
