@@ -98,7 +98,7 @@ class Cluster:
         for device, workers in Counter(self.devices).items():
             chips = part_of(device, self.unit).chips * (workers if self._together else 1)
             own = device
-            if device.roofline.variation:
+            if device.roofline.variation:  # else the same, and nothing of it is read
                 own = replace(device, roofline=device.roofline.waiting(chips))
             of = (setting.network, own, self.unit, setting.batch, setting.execution)
             found[device] = local_step(*of)

@@ -168,9 +168,10 @@ class Timed:
 
 
 def of_tiers(phase: CollectivePhase, wires: Wires) -> tuple[tuple[float, float], ...]:
-    """Seconds per byte and latency of each tier that messages of a step take; none of one.
+    """Seconds per byte and latency of each tier that messages of a step take.
 
-    Nor of several steps, in which pieces go round: a piece waits wherever it comes.
+    Empty where all take one tier, and where there are several steps: pieces go round, and wait
+    wherever they come.
     """
     found = []
     for subnet, some in wires.by_subnet(*phase.far) if phase.count == 1 else ():

@@ -6,8 +6,9 @@ eight members on one node and four on another there are four rings, each of a qu
 
     all-reduce of 12 x 1 GB: 2 (11/12) 1 GB / 4 through a port of 50 GB/s, 9.2 ms
 
-A piece waits for a message's latency at each of the m - 1 ways between m nodes, and inside for as
-long as the members of the largest node by themselves, which pass on what comes.
+Chunks pass through nodes and between them as through a pipeline. Of each a piece waits for a
+message's latency at each of the m - 1 ways between m nodes, and inside for as long as in an
+all-gather of the largest node's members by themselves, who copy a piece of their own, too.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import numpy as np
 
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups, Rows, groups_of
-from simulator.collectives.messages import CollectivePhase, Timed, flows_of
-from simulator.collectives.offers import AtOnce, cheapest, flat_offers, tiers_of
-from simulator.collectives.symmetry import byte_s
+from simulator.collectives.messages import flows_of
+from simulator.collectives.offers import AtOnce, cheapest, flat_offers, pipelined_s, tiers_of
+from simulator.collectives.symmetry import byte_s, summed
 from simulator.engine.jobs import Ints, Job, Load
+from simulator.engine.picoseconds import whole_ps
 
 NODE_RINGS = "node-rings"
 NODES = 1
@@ -32,19 +34,22 @@ NODES = 1
 class Rings:
     """So many rings at once through so many ``nodes``: what a flow of each loads.
 
-    ``far`` are ends of its messages between nodes, ``largest`` the members of the largest one.
+    That is ``inside`` nodes and ``between`` them, where messages have the ends ``far``.
+    ``largest`` are the members of the largest node.
     """
 
     number: int
     nodes: int
-    load: Load
+    inside: Load
+    between: Load
     far: tuple[Ints, Ints]
     largest: Ints
 
     @property
     def nbytes(self) -> int:
         """Of its arrays."""
-        return self.load.nbytes + sum(ends.nbytes for ends in (*self.far, self.largest))
+        arrays = sum(ends.nbytes for ends in (*self.far, self.largest))
+        return self.inside.nbytes + self.between.nbytes + arrays
 
 
 def node_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
@@ -58,20 +63,22 @@ def node_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
         return f"{NODE_RINGS} are for nodes with unlike numbers of members"
     rings = cached(NODE_RINGS, groups.key, lambda: _rings(groups))
     n, wires = groups.size, groups.wires
-    inside = groups_of(wires, Rows(np.atleast_2d(rings.largest)))
-    best = cheapest(flat_offers(inside, "all-gather", size_bytes))
-    inside_s = sum(one.latencies_s(size_bytes) for one in best.timed)
-    step_s = ((rings.nodes - 1) * wires.message_latency_s(*rings.far) + inside_s) / (n - 1)
-    laps, stages = (2 if collective == "all-reduce" else 1), 0
-    share, steps = laps * (n - 1) / n / rings.number, laps * (n - 1)
-    if collective == "broadcast":
-        share, steps, stages = 1 / rings.number, 1, n - 2
-    phase = CollectivePhase(rings.load, rings.far, share, steps, stages)
-    timed = Timed(phase, byte_s(rings.load, wires), step_s)
-    wait_s = timed.wait_s(size_bytes)
-    name = f"{collective} {NODE_RINGS}"
-    job = Job(name, rings.load, share * size_bytes, wait_s, steps)
-    return AtOnce(job, timed.alone_ps(size_bytes), NODE_RINGS)
+    laps = 2 if collective == "all-reduce" else 1
+    around = 1.0 if collective == "broadcast" else (n - 1) / n
+    lap_bytes = around * size_bytes / rings.number
+    members = groups_of(wires, Rows(np.atleast_2d(rings.largest)))
+    alone = cheapest(flat_offers(members, "all-gather", size_bytes)).timed
+    inside_s = sum(one.latencies_s(size_bytes) for one in alone)
+    copied_s = sum(one.wait_s(size_bytes) for one in alone) - inside_s
+    loads = (rings.inside, rings.between)
+    near_s, far_s = (byte_s(load, wires) * lap_bytes for load in loads)
+    waits_s = [inside_s, (rings.nodes - 1) * wires.message_latency_s(*rings.far)]
+    busiest_s = laps * max(near_s, far_s)
+    whole_s = pipelined_s([near_s + copied_s, far_s] * laps, waits_s * laps, busiest_s)
+    together = summed([(load, 1.0) for load in loads])
+    wait_s, steps = whole_s - busiest_s, laps * (n - 1)
+    job = Job(f"{collective} {NODE_RINGS}", together, laps * lap_bytes, wait_s, steps)
+    return AtOnce(job, whole_ps(busiest_s) + whole_ps(wait_s), NODE_RINGS)
 
 
 def _rings(groups: Groups) -> Rings:
@@ -82,9 +89,12 @@ def _rings(groups: Groups) -> Rings:
     sources, targets = (np.concatenate(side) for side in zip(*ends, strict=True))
     where = groups.wires.units[NODES]
     out = where[sources] != where[targets]
-    load = groups.loaded(flows_of(groups.wires, sources, targets))
+    inside, between = (
+        groups.loaded(flows_of(groups.wires, sources[some], targets[some])) for some in (~out, out)
+    )
     far = sources[out], targets[out]
-    return Rings(number, max(map(len, nodes)), load, far, max(nodes[0], key=len))
+    largest = max((members for group in nodes for members in group), key=len)
+    return Rings(number, max(map(len, nodes)), inside, between, far, largest)
 
 
 def _by_node(node: Ints, members: Ints) -> list[Ints]:
@@ -96,10 +106,23 @@ def _by_node(node: Ints, members: Ints) -> list[Ints]:
 
 
 def _ends(nodes: list[Ints], number: int) -> tuple[Ints, Ints]:
-    """Who sends to whom: ring k enters a node of m members at member k m / number."""
+    """Who sends to whom: ring k enters a node of m members at member k m / number.
+
+    From there it goes to both sides in turn (0 1 7 2 6 3 5 4): where all are linked, rings of
+    unlike beginnings take unlike links.
+    """
     orders = [
-        np.concatenate([np.roll(each, -(k * len(each) // number)) for each in nodes])
+        np.concatenate([_zigzag(each, k * len(each) // number) for each in nodes])
         for k in range(number)
     ]
     sources = np.concatenate(orders)
     return sources, np.concatenate([np.roll(order, -1) for order in orders])
+
+
+def _zigzag(members: Ints, first: int) -> Ints:
+    """All members, from ``first`` on to both sides in turn."""
+    steps = np.arange(len(members))
+    found: Ints = members[
+        (first + np.where(steps % 2, (steps + 1) // 2, -steps // 2)) % len(members)
+    ]
+    return found

@@ -117,7 +117,7 @@ def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iter
     """
     wires, pattern = groups.wires, algorithm.pattern(collective, groups)
     made = [(p, byte_s(p.load, wires), wires.message_latency_s(*p.far)) for p in pattern]
-    tiers = [of_tiers(p, wires) for p in pattern]
+    tiers = [() if p.stages else of_tiers(p, wires) for p in pattern]
     subnet = subnet_of_ports(wires, groups.rows) if wires.topology.levels and made else None
     tier = subnet.tier if subnet else None
     copy_s = 0.0
@@ -161,10 +161,13 @@ def nodes_of(groups: Groups) -> int:
 
 
 def _first_members(groups: Groups) -> Ints:
-    """The first member of a group on each node, where GPUs are joined by tiers."""
-    wires, members = groups.wires, groups.rows[0]
-    tiered = len(wires.topology.levels) > 1 and wires.topology.joins == "chips"
-    firsts = np.unique(wires.units[1][members], return_index=True)[1] if tiered else [0]
+    """The first member on each node of the group on most nodes, where GPUs are joined by tiers."""
+    wires, rows = groups.wires, groups.rows
+    if len(wires.topology.levels) < 2 or wires.topology.joins != "chips":
+        return rows[0, :1]
+    nodes = wires.units[1][rows]
+    members = rows[(np.diff(np.sort(nodes), axis=1) != 0).sum(axis=1).argmax()]
+    firsts = np.unique(wires.units[1][members], return_index=True)[1]
     found: Ints = members[np.sort(firsts)]
     return found
 
@@ -387,8 +390,7 @@ def overlapped(
         for (timed, job), wait_s in zip(tiers, waits_s, strict=True)
     ]
     busiest_s = busy_s * size_bytes
-    chunks = _chunks(bytes_s, waits_s, busiest_s)
-    whole_s = min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
+    whole_s = pipelined_s(bytes_s, waits_s, busiest_s)
     if by == "trees" and not reduces(found.tiers[0].groups):
         whole_s += max(_of_trees_s(found, groups.size, size_bytes) - busiest_s, 0.0)
     steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
@@ -417,6 +419,12 @@ def _more(tier: Flat, n: int, by: Through) -> float:
     if by == "trees" and tier.collective == "all-reduce":
         return 1.0
     return (1 - 1 / n) / (1 - 1 / tier.groups.size)
+
+
+def pipelined_s(bytes_s: list[float], waits_s: list[float], busiest_s: float) -> float:
+    """Stages of so many seconds of bytes and of waiting, in as many chunks as are best."""
+    chunks = _chunks(bytes_s, waits_s, busiest_s)
+    return min(_pipeline_s(n, bytes_s, waits_s, busiest_s) for n in chunks)
 
 
 def _chunks(bytes_s: list[float], waits_s: list[float], busiest_s: float) -> set[int]:

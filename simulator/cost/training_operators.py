@@ -22,6 +22,7 @@ from workloads import RECEIVED, SENT, Layer, Network
 from workloads.layer_types import Kept, Operand, Role, Step
 from workloads.layer_types.other import BACKWARD_CAST, FORWARD_CAST, NORMS
 from workloads.tensors import INPUT
+from workloads.transforms import without_loss
 
 
 def operators(
@@ -41,7 +42,7 @@ MOST_NODES = 40_000
 
 @cached(LRUCache(MOST_NODES, lambda made: len(made.nodes)), lock=RLock())
 def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -> Operators:
-    step = _TrainingOperators(network)
+    step = _TrainingOperators(without_loss(network) if inference else network)
     nodes = [step.node(index) for index in range(len(step.all.graph))]
     if inference:
         nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]

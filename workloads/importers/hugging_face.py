@@ -202,7 +202,7 @@ FAMILIES: dict[str, tuple[Values, Reading]] = {
     "mixtral": (_LLAMA | {"kv_heads": 8}, _linears),
     "qwen2": (_LLAMA, _qkv),
     "qwen2_moe": (_LLAMA | {"year": 2024}, _qkv),
-    "qwen3": (_LLAMA | {"head_norms": True, "year": 2025}, _qwen3),
+    "qwen3": (_LLAMA | {"head_norms": True, "head_dim": 128, "year": 2025}, _qwen3),
     "qwen3_moe": (_LLAMA | {"head_norms": True, "kv_heads": 4, "year": 2025}, _qwen3),
     "deepseek_v2": (_DEEPSEEK, _deepseek),
     "deepseek_v3": (_DEEPSEEK, _deepseek),
@@ -223,7 +223,8 @@ FAMILIES: dict[str, tuple[Values, Reading]] = {
 }
 """Decoders: what members of a family have in common, and what reads the rest of their keys.
 
-Sizes are those of the library's class, where a file may leave them out.
+Heads of keys and values, and few other sizes, are those of the library's class: files may leave
+them out.
 """
 
 
@@ -353,6 +354,8 @@ def _sizes(one: Fields, allowed: Mapping[str, Any]) -> Values:
         if ours in allowed or ours == "seq":
             names = theirs.split()
             key = next((name for name in names if one.left.get(name) is not None), None)
+            if ours == "kv_heads" and key is None and any(name in one.left for name in names):
+                found[ours] = 0  # null: as many as there are heads
             value = one.take(*names)
             if key is not None:
                 if ours in _NEEDED and (type(value) is not int or not 0 < value < LARGEST):

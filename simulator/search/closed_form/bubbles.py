@@ -7,6 +7,7 @@ and back.
     1F1B          the largest S_0 - S_s + n a_s + (S_s - a_s - k f_s)+ + (S_s - a_s - k b_s)+,
                   k = p - s - 1: stage s waits at the start and at the end of its n micro-batches
                   for the way to the end and back, but for the k passes that it has meanwhile.
+                  With n <= p - s all forward passes come first, and it waits once.
                   Or S_0 + (n - 1) g, where g = S_s / (p - s) is above all a: stage s has at most
                   p - s micro-batches in flight, and sends are long
     interleaved   n A + F,  A = the most that a place takes for a micro-batch,

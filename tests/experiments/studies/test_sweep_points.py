@@ -10,6 +10,7 @@ from experiments.cli import main
 from experiments.face.inputs import run_by
 from hardware import load_array
 from simulator import DEPLOYED
+from simulator.cost.training_operators import operators
 from workloads import Transformer, load_network, transformer
 from workloads.layer_types.other import (
     EAGER_LOSS,
@@ -18,6 +19,7 @@ from workloads.layer_types.other import (
     LOSS_IN_KERNELS,
     MASKED_FILL,
 )
+from workloads.transforms import without_loss
 
 NETWORK = "gpt2:layers=2"
 
@@ -211,3 +213,15 @@ def test_eager_kernels_are_all_that_apart_has_and_more(stack: str) -> None:
         step = accelarray.simulate(transformer(sizes), "data_parallel", array, 512, transform=how)
         times.append(step.iteration_s)
     assert times == sorted(set(times))
+
+
+@pytest.mark.parametrize("how", ["compiled", "apart", "eager"])
+def test_inference_has_no_loss(how: str) -> None:
+    """A softmax alone, whichever kernels a loss would have."""
+    network = run_by(load_array("dgx-h100", [], usual=True), load_network("gpt2:layers=2"), [how])
+    losses = {LOSS, LOSS_IN_KERNELS, EAGER_LOSS}
+    assert bool(losses & {one.operator for one in network.layers}) == (how != "compiled")
+    plain = without_loss(network)
+    assert plain.layers[-1].kind == "softmax"
+    assert operators(network, inference=True).nodes == operators(plain, inference=True).nodes
+    assert operators(network).nodes[-1] != operators(plain).nodes[-1] or how == "compiled"

@@ -14,6 +14,7 @@ from hardware import Wires, load_array
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import offer, run_alone
 from simulator.collectives.node_rings import _ends
+from tests.simulator.collectives.test_overlapped import shop_s
 
 S = 1e9
 PLAIN = ("stack=none", "topology.levels.0.half_size=0 B", "topology.levels.0.protocols=[]")
@@ -32,13 +33,23 @@ def alone_s(wires: Wires, members: list[int], collective: str, name: str = "auto
 
 @pytest.mark.parametrize(("more", "rings"), [(4, 4), (2, 2), (6, 6)])
 def test_as_many_ports_as_the_smaller_node_has_members(more: int, rings: int) -> None:
-    """8 and 4 GPUs: 11/12 of S through four ports of 50 GB/s; 10 us between, 5 us inside."""
+    """8 and 4 GPUs: 11/12 of S through four ports of 50 GB/s, and of each GPU's link inside.
+
+    Chunks take 10 us between nodes and 5 us inside, where GPUs copy an eighth at 1 TB/s, too.
+    """
     wires, members = cluster(), [*range(8 + more)]
     n = len(members)
-    once_s = (n - 1) / n * S / (rings * 50e9)
+    between_s = (n - 1) / n * S / (rings * 50e9)
+    inside_s = (n - 1) / n * S / 365.4e9 + S / 8 / 1e12
     for collective, laps in (("all-gather", 1), ("reduce-scatter", 1), ("all-reduce", 2)):
         found = alone_s(wires, members, collective, "node-rings")
-        assert found == pytest.approx(laps * (once_s + 10e-6 + 5e-6), rel=1e-6)
+        at_best_s = min(
+            shop_s(many, [inside_s / many + 5e-6, between_s / many + 10e-6])
+            for many in range(1, 65)
+        )
+        if laps == 1:
+            assert found == pytest.approx(at_best_s, rel=1e-6)
+        assert between_s < found / laps <= at_best_s * (1 + 1e-9)
         assert alone_s(wires, members, collective) <= found
 
 
@@ -53,17 +64,40 @@ def test_what_all_links_carry() -> None:
     assert set(between) == {0, 1}
     inside = moved[wires.bandwidth > 50e9]
     assert inside.sum() == pytest.approx(2 * each * (4 * 12 - 8))
+    assert inside.max() <= 4 * each * (1 + 1e-9)
 
 
 def test_of_nccl_it_lies_between_fewer_and_more_members() -> None:
     """Of an all-reduce trees are less on 4 and 4: they send half as much."""
     wires = Wires(load_array("h100-cluster", ["nodes=2"], usual=True))
     for collective in ("all-gather", "reduce-scatter", "broadcast"):
-        more, uneven, less = (
-            alone_s(wires, members, collective)
-            for members in ([*range(16)], [*range(12)], [*range(4), *range(8, 12)])
-        )
-        assert more < uneven < 1.15 * less
+        for small, large in ((4, 8), (7, 8), (6, 7)):
+            less, uneven, more = (
+                alone_s(wires, [*range(first), *range(8, 8 + second)], collective)
+                for first, second in ((small, small), (large, small), (large, large))
+            )
+            assert more < uneven < 1.06 * less
+
+
+@pytest.mark.parametrize("array", ["mi300x-cluster", "v100-cluster"])
+def test_where_gpus_are_linked_one_by_one_rings_take_unlike_links(array: str) -> None:
+    """Fewer than twice 7 and 7, where all rings on the same links would be seven times as long."""
+    wires = Wires(load_array(array, ["nodes=2"], usual=True))
+    less, uneven = (alone_s(wires, [*range(n), *range(8, 15)], "all-gather") for n in (7, 8))
+    assert less < uneven < 2.1 * less
+
+
+def test_the_order_of_groups_means_nothing() -> None:
+    """Of groups of six on nodes of eight the first lies on one node, the second on two."""
+    wires = Wires(load_array("h100-cluster", ["nodes=3"], usual=True))
+    groups = np.arange(24).reshape(4, 6)
+    for collective in ("all-gather", "all-reduce"):
+        for size_bytes in (1e4, 1e6, 1e8):
+            one, other = (
+                offer(wires, collective, rows, size_bytes).alone_ps
+                for rows in (groups, groups[::-1])
+            )
+            assert one == other
 
 
 def test_a_faster_network_is_no_other_pattern() -> None:
@@ -72,15 +106,14 @@ def test_a_faster_network_is_no_other_pattern() -> None:
         cluster(f"topology.levels.1.bandwidth={speed} GB/s", "topology.levels.1.latency=0 s")
         for speed in (50, 25)
     )
-    inside_s = 5e-6
     times = [alone_s(one, [*range(12)], "all-gather", "node-rings") for one in (slow, fast)]
-    assert times[1] - inside_s == pytest.approx(2 * (times[0] - inside_s), rel=1e-6)
+    assert times[1] == pytest.approx(2 * times[0], rel=0.05)
 
 
 def test_a_broadcast_goes_along_all_rings() -> None:
     wires = cluster("topology.levels.1.latency=0 s", "topology.levels.0.latency=0 s")
     found = alone_s(wires, [*range(12)], "broadcast", "node-rings")
-    assert found == pytest.approx(S / (4 * 50e9), rel=0.01)
+    assert found == pytest.approx(S / (4 * 50e9), rel=0.02)
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=5))
@@ -99,12 +132,12 @@ def test_every_ring_visits_all_once_and_leaves_by_a_port_of_its_own(sizes: list[
                 strict=True,
             )
         )
-        at, seen = 0, list[int]()
+        at, seen = int(sources[k * whole]), list[int]()
         for _ in range(whole):
             seen.append(at)
             left[at] += where[at] != where[way[at]]
             at = way[at]
-        assert at == 0
+        assert at == sources[k * whole]
         assert sorted(seen) == list(range(whole))
     assert max(left.values()) == 1
     assert sum(left.values()) == number * len(sizes)

@@ -211,6 +211,10 @@ def test_sizes_that_a_class_has_are_not_asked_for(tmp_path: Path) -> None:
     sizes = load_network(written(tmp_path, mistral | {"vocab_size": 100})).sizes
     assert isinstance(sizes, Transformer)
     assert sizes.kv_heads == 8
+    mistral |= {"vocab_size": 100, "num_key_value_heads": None}  # as many as there are heads
+    sizes = load_network(written(tmp_path, mistral)).sizes
+    assert isinstance(sizes, Transformer)
+    assert sizes.kv_heads == 16
 
 
 def test_norms_of_opt_without_biases_have_shifts(tmp_path: Path) -> None:
