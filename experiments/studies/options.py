@@ -191,7 +191,7 @@ def share_of(text: str) -> float:
 
 def _bytes(text: str) -> float:
     """A size, or nothing at all: each gradient by itself."""
-    if text.removesuffix("B").strip() in ("0", "0.0"):
+    if text.strip() in ("0", "0.0") or split_quantity(text) == ("B", 0.0):
         return 0.0
     try:
         return parse_quantity(in_bytes(text), "B")
@@ -346,12 +346,14 @@ def _range(key: str, text: str, first: str, last: str, scale: str, count: str) -
         raise UsageError(f"--vary {text!r}: a range goes between two (positive) numbers")
     spread = np.geomspace if scale == "log" else np.linspace
     points = [float(value) for value in spread(low, high, int(count))]
-    if not unit:  # counts and batches are whole
+    if not unit and all(isinstance(end, int) for end in numbers):  # as counts and batches
         whole = list(dict.fromkeys(round(point) for point in points))
         texts = list(map(str, whole))
         return Axis(key, "", _values(texts, texts, whole))
     texts = [_written(i, points, unit) for i in range(len(points))]
     texts[0], texts[-1] = first, last
+    if not unit:
+        return Axis(key, "", _values(texts, texts, list(map(float, texts))))
     found = [quantity[1] for text in texts if (quantity := split_quantity(text))]
     labels = [format_quantity(point, unit) for point in found]
     return Axis(key, unit, _values(texts, labels, found))
@@ -364,8 +366,8 @@ def _written(i: int, points: Sequence[float], unit: str) -> str:
     """
     ways = [abs(points[i] - points[j]) for j in (i - 1, i + 1) if 0 <= j < len(points)]
     for digits in (4, 6, 9, 12):
-        text = format_quantity(points[i], unit, digits)
-        quantity = split_quantity(text)
+        text = format_quantity(points[i], unit, digits) if unit else f"{points[i]:.{digits}g}"
+        quantity = split_quantity(text) if unit else ("", float(text))
         if quantity and abs(quantity[1] - points[i]) <= min(ways) / 100:
             return text
-    return f"{points[i]!r} {unit}"
+    return f"{points[i]!r} {unit}".strip()

@@ -137,7 +137,7 @@ class FirstPass:
         key = split, *kinds, self.exchanges.nodes.parted(first, many), micro_batch, recompute
         if key not in self._tables:
             of = self._pieces.measured(split, micro_batch, first, recompute)
-            self._tables[key] = Table(*of, self._tied)
+            self._tables[key] = Table(*of, self.tied)
         return self._tables[key]
 
     def capacity_bytes(self, axes: Axes, place: int) -> float:
@@ -173,7 +173,8 @@ class FirstPass:
         return found
 
     @cached_property
-    def _tied(self) -> Tied | None:
+    def tied(self) -> Tied | None:
+        """The pieces that share weights, if any do."""
         if not (ties := self._pieces.cut.ties):
             return None
         one = ties[0]
@@ -354,8 +355,12 @@ class _Step:
     def _ends(self) -> tuple[float, float]:
         """Bytes of the weights of the first piece, and of the last one."""
         first, end = self._cuts[0], self._cuts[-1]
+        entry = self._stage(first, first + 1, 0).weights
         last = self._stage(end - 1, end, self._axes.pp - 1).weights if end - first > 1 else 0.0
-        return self._stage(first, first + 1, 0).weights, last
+        tied = self._of.tied
+        if tied and len(self._stages) == 1 and (tied.owner, tied.user) == (first, end - 1):
+            last -= tied.share * entry  # the same weights
+        return entry, last
 
     @cached_property
     def _each(self) -> float:

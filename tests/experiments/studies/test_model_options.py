@@ -48,7 +48,7 @@ def test_every_choice_is_taken_and_no_other(name: str) -> None:
         with_options(DEPLOYED, {name: "half"})
 
 
-@pytest.mark.parametrize("text", ["0", "0 B", "0.0 B"])
+@pytest.mark.parametrize("text", ["0", "0 B", "0.0 B", "0 MB", "0 KiB"])
 def test_without_buckets_each_gradient_goes_by_itself(text: str) -> None:
     assert with_options(DEPLOYED, {"bucket": text}).bucket_bytes == 0
 

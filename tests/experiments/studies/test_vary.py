@@ -45,6 +45,26 @@ def test_a_range_of_counts_has_whole_ones() -> None:
     assert [str(value.number) for value in axis.values] == ["4", "8", "16"]
 
 
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [
+        ("devices.0.roofline.matrix_efficiency=0.6:1.0:lin:5", ["0.6", "0.7", "0.8", "0.9", "1.0"]),
+        ("devices.0.roofline.contention=0:0.4:lin:3", ["0", "0.2", "0.4"]),
+        ("price=1.5:24:log:3", ["1.5", "6", "24"]),
+        (
+            "topology.levels.1.oversubscription=1.0:4:lin:7",
+            ["1.0", "1.5", "2", "2.5", "3", "3.5", "4"],
+        ),
+        ("topology.levels.1.oversubscription=1:4:lin:7", ["1", "2", "3", "4"]),
+    ],
+)
+def test_a_range_of_fractions_has_fractions(text: str, points: list[str]) -> None:
+    """Whole numbers alone are taken for counts."""
+    axis = parse_vary(text)
+    assert [value.text for value in axis.values] == points
+    assert [value.number for value in axis.values] == list(map(float, points))
+
+
 def test_a_range_is_simulated_as_it_is_written() -> None:
     axis = parse_vary("network.bandwidth=1 Gbit/s:1 Tbit/s:log:16")
     assert axis.values[7].text == axis.values[7].label == "25.12 Gbit/s"

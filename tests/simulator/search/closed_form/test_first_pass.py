@@ -247,6 +247,18 @@ def test_stages_that_wait_for_sends_by_hand(
     assert found == pytest.approx(seconds, abs=0.002)
 
 
+@pytest.mark.parametrize("update", ["", "sharded"])
+@pytest.mark.parametrize("layers", [1, 2, 8])
+def test_tied_weights_are_summed_once(layers: int, update: str) -> None:
+    """Of few layers the embedding has most of the weights, which the head has, too."""
+    slow = ("devices.0.count=16", "topology.levels.0.bandwidth=1 GB/s")
+    of = asked(f"gpt2:layers={layers}:seq=256", "tpu-v5e-slice", slow, 64)
+    of = replace(of, execution=replace(of.execution, overlap=False))
+    choice = Choice(Axes(dp=16), 4, "none", update)
+    seconds = passing(of).estimate(of.layout(choice)).seconds
+    assert seconds == pytest.approx(run_choice(of.case(choice))["iteration_s"], rel=0.02)
+
+
 def test_what_has_no_formula_is_told() -> None:
     first = passing(asked(*SMALL[0]))
     with pytest.raises(PlanError, match="'pipedream' has no closed form"):
