@@ -77,6 +77,9 @@ def run_plan(args: argparse.Namespace) -> None:
         lambda: [part for plan in plans for part in ["", *plan.tables()]][1:],
     )
     show(args, plans[0] if len(plans) == 1 else many)
+    for said in dict.fromkeys(said for plan in plans for said in plan.without()):
+        if args.output:  # which has it, and nobody sees it
+            tell(said)
 
 
 def _cases(args: argparse.Namespace) -> list[Case]:

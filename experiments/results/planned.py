@@ -18,6 +18,7 @@ from experiments.studies.speedups import inexact
 from hardware import Array
 from planners import OBJECTIVES, Partition, Pipeline, Plan, Split, Update
 from planners.plan.updates import bucket_words, update_order_words
+from simulator import usual
 
 if TYPE_CHECKING:
     import pandas
@@ -43,18 +44,21 @@ class PlanResult(Result):
 
     def tables(self) -> list[Table | str]:
         """What ``accelarray plan`` prints."""
-        return [*tables(self.plan, self.array), *self._without()]
+        return [*tables(self.plan, self.array), *self.without()]
 
-    def _without(self) -> list[str]:
+    def without(self) -> list[str]:
         """What was asked that a plan does not hold, in a sentence."""
-        again = self.case.execution.recompute
-        said = no_effect(self.case.network, self.case.execution, self.plan)
-        if again in ("", "none"):
+        asked, own = self.case.execution, usual(self.case.array)
+        said = no_effect(self.case.network, asked, self.plan)
+        lacks = [f"--recompute {asked.recompute}"] * (asked.recompute not in ("", "none"))
+        if asked.bucket_bytes not in (own.bucket_bytes, self.plan.bucket_bytes):
+            lacks.append(f"bucket={asked.bucket_bytes:g}")
+        if asked.update_order not in (own.update_order, self.plan.update_order):
+            lacks.append(f"update_order={asked.update_order}")
+        if not lacks:
             return said
-        return [
-            *said,
-            f"A plan does not hold --recompute {again}: say it again where the plan is simulated.",
-        ]
+        again = f"say {'it' if len(lacks) == 1 else 'them'} again where the plan is simulated"
+        return [*said, f"A plan does not hold {', '.join(lacks)}: {again}."]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray plan --format json`` prints: levels where all halves are alike.
@@ -72,7 +76,7 @@ class PlanResult(Result):
                 costs = [split.cost for split in levels]  # whole numbers of elements as integers
                 data["cost"] = [int(cost) if cost.is_integer() else cost for cost in costs]
                 data["lower_bound"] = [split.lower_bound for split in levels]
-        return data | {"warnings": [*self.case.network.notes, *self._without()]}
+        return data | {"warnings": [*self.case.network.notes, *self.without()]}
 
     def rows(self) -> list[dict[str, Any]]:
         """Each layer at each level of each distinct group; shares of the first half."""
