@@ -62,6 +62,8 @@ def node_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
     if tiers_of(groups, first_only=False) is not None:
         return f"{NODE_RINGS} are for nodes with unlike numbers of members"
     rings = cached(NODE_RINGS, groups.key, lambda: _rings(groups))
+    if rings.nodes < 2:
+        return f"{NODE_RINGS} are for members on several nodes"
     n, wires = groups.size, groups.wires
     laps = 2 if collective == "all-reduce" else 1
     around = 1.0 if collective == "broadcast" else (n - 1) / n
@@ -73,9 +75,9 @@ def node_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
     loads = (rings.inside, rings.between)
     near_s, far_s = (byte_s(load, wires) * lap_bytes for load in loads)
     waits_s = [inside_s, (rings.nodes - 1) * wires.message_latency_s(*rings.far)]
-    busiest_s = laps * max(near_s, far_s)
-    whole_s = pipelined_s([near_s + copied_s, far_s] * laps, waits_s * laps, busiest_s)
     together = summed([(load, 1.0) for load in loads])
+    busiest_s = byte_s(together, wires) * laps * lap_bytes
+    whole_s = pipelined_s([near_s + copied_s, far_s] * laps, waits_s * laps, busiest_s)
     wait_s, steps = whole_s - busiest_s, laps * (n - 1)
     job = Job(f"{collective} {NODE_RINGS}", together, laps * lap_bytes, wait_s, steps)
     return AtOnce(job, whole_ps(busiest_s) + whole_ps(wait_s), NODE_RINGS)
