@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import accelarray
 from experiments.face.inputs import network_of
 from hardware import Array, Stack, load_array, load_stack
 from hardware.device import Roofline
@@ -195,6 +196,19 @@ def test_a_step_that_is_one_graph_waits_for_no_host(chip: str) -> None:
     array = load_array("h100-cluster", [f"devices.0.device={chip}", "stack=megatron-2026"])
     roofline = array.group.kinds[0][0].roofline
     assert (roofline.host_s, roofline.host_layer_s, roofline.group_s) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("stack", ["ngc-2019", "ngc-2020"])
+def test_kernels_of_small_batches_take_their_hosts_as_long_on_any_gpu(stack: str) -> None:
+    """Four images a GPU are bound by what starts kernels, 256 by the GPU."""
+    times: dict[int, list[float]] = {4: [], 256: []}
+    for name, own in (("dgx-1-v100", stack), ("a100-cluster", "nemo-2024")):
+        array = load_array(name, ["nodes=1"] * (name != "dgx-1-v100") + [f"stack={own}"])
+        for images, found in times.items():
+            step = accelarray.simulate("resnet50", "data_parallel", array, 8 * images)
+            found.append(step.iteration_s)
+    assert times[4][0] == pytest.approx(times[4][1], rel=0.1)
+    assert times[256][0] > 1.5 * times[256][1]
 
 
 def test_a_stack_that_adds_a_key_keeps_the_efficiencies_of_the_same_cores(tmp_path: Path) -> None:

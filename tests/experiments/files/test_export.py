@@ -434,6 +434,8 @@ def test_unlike_blocks_have_no_layout() -> None:
     step: dict[str, Any] = {"array": "mi300x-cluster", "set": {"nodes": 1}, "batch": 64}
     with pytest.raises(UsageError, match="blocks that are alike, and 'gnmt' is not"):
         accelarray.simulate("gnmt", parallel="dp=2,pp=4", **step).export("megatron")
+    whole = accelarray.simulate("gnmt", parallel="dp=8", micro_batch=2, **step)
+    assert "--micro-batch-size 2" in whole.export("megatron")  # without stages
 
 
 def test_a_network_without_sizes_has_its_tokens() -> None:

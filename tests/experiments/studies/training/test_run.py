@@ -15,7 +15,7 @@ from experiments.studies.training.run import (
 )
 from experiments.studies.training.tables import grid, spread, tables
 from hardware import load_array
-from simulator import DEPLOYED, PUBLISHED, SimulationError
+from simulator import DEPLOYED, PUBLISHED, SimulationError, deployed
 from simulator.asynchronous.algorithms.prague import Prague
 from workloads import load_network
 
@@ -217,3 +217,15 @@ def test_ports_of_boards_count_where_wires_or_servers_have_them(
     said = unread_changes(replace(ASKED, array=at, method=method, workers=4))
     names = "devices.0.network.latency, network.bandwidth"
     assert said == ([f"training does not read {names}, which was changed"] if idle else [])
+
+
+def test_who_keeps_the_pace_of_the_slowest_chip() -> None:
+    """Who waits for all, at once or when they are too far behind; others have their own pace."""
+    where = load_array("h100-cluster", ["nodes=2", "stack=nemo-mlperf"])
+    asked = replace(ASKED, array=where, workers=16, iterations=2, execution=deployed(where))
+    took = {
+        method: replace(asked, method=method).run().run.cluster.steps[0].duration_ps
+        for method in ("all-reduce", "ps", "ssp", "d-psgd", "async-ps", "ad-psgd")
+    }
+    assert took["ps"] == took["ssp"] == took["d-psgd"] == took["all-reduce"]
+    assert took["async-ps"] == took["ad-psgd"] < took["all-reduce"]

@@ -120,6 +120,16 @@ def test_hosts_of_experts_wait_once_for_all_that_a_pass_does(axes: Axes, update:
     assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=0.025)
 
 
+@pytest.mark.parametrize("other", ["vocab=256000", "vocab=32000:dense_layers=2"])
+def test_hosts_of_experts_hide_other_layers(other: str) -> None:
+    """The head of many words, or dense layers, are computed while the host starts experts."""
+    sizes = f"hidden=1024:heads=16:kv_heads=4:head_dim=64:ffn=2048:seq=1024:{other}"
+    of = asked(f"mixtral-8x7b:layers=4:{sizes}", "h100-cluster", ("nodes=1",), 64)
+    choice = Choice(Axes(dp=8), 4)
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("axes", "recompute"),
     [
