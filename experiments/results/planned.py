@@ -51,9 +51,9 @@ class PlanResult(Result):
         asked, own = self.case.execution, usual(self.case.array)
         said = no_effect(self.case.network, asked, self.plan)
         lacks = [f"--recompute {asked.recompute}"] * (asked.recompute not in ("", "none"))
-        if asked.bucket_bytes not in (own.bucket_bytes, self.plan.bucket_bytes):
+        if asked.bucket_bytes not in (None, own.bucket_bytes, self.plan.bucket_bytes):
             lacks.append(f"bucket={asked.bucket_bytes:g}")
-        if asked.update_order not in (own.update_order, self.plan.update_order):
+        if asked.update_order not in ("", own.update_order, self.plan.update_order):
             lacks.append(f"update_order={asked.update_order}")
         if not lacks:
             return said

@@ -9,6 +9,7 @@ import pytest
 import accelarray
 from experiments.cli import main
 from experiments.output import UsageError
+from simulator import DEPLOYED
 
 ARRAY = ["--array", "tpu-v3-8", "--batch", "16"]
 STEP = ["simulate", "gpt2:seq=16", *ARRAY]
@@ -152,3 +153,11 @@ def test_what_a_plans_file_does_not_hold_is_told(
     assert said in capsys.readouterr().err
     main(step)
     assert "hold" not in capsys.readouterr().err
+
+
+def test_an_execution_model_without_buckets_lacks_nothing() -> None:
+    """Of an array whose software has some."""
+    plan = accelarray.plan(
+        "gpt2:layers=1:seq=16", array="h100-cluster", parallel="dp=32", batch=32, execution=DEPLOYED
+    )
+    assert plan.without() == []
