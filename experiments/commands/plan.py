@@ -77,8 +77,8 @@ def run_plan(args: argparse.Namespace) -> None:
         lambda: [part for plan in plans for part in ["", *plan.tables()]][1:],
     )
     show(args, plans[0] if len(plans) == 1 else many)
-    for said in dict.fromkeys(said for plan in plans for said in plan.without()):
-        if args.output:  # which has it, and nobody sees it
+    if args.output:  # the file says it, the terminal does not
+        for said in dict.fromkeys(said for plan in plans for said in plan.without()):
             tell(said)
 
 

@@ -147,7 +147,7 @@ def tier_byte_s(load: Load, wires: Wires, tier: slice) -> float:
     """The same on the links of one tier alone."""
     links = load.links if load.on is None else load.links >> BITS
     own = (links >= tier.start) & (links < tier.stop)
-    return float((load.flows[own] / wires.bandwidth[links[own]]).max(initial=0.0))
+    return byte_s(Load(load.links[own], load.flows[own], load.on), wires)
 
 
 def summed(parts: Sequence[tuple[Load, float]]) -> Load:

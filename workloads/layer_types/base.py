@@ -394,7 +394,8 @@ TYPES: dict[str, LayerType] = {}
 def register(cls: Type) -> Type:
     """Enter a type into the registry, under its name, which no other has.
 
-    A module that is loaded again may; what this process has found by the type before stays.
+    A module that is loaded again may replace its own type. What this process has computed with
+    the old one stays.
     """
     name, whose = getattr(cls, "name", None), _place(cls)
     if not isinstance(name, str) or not name:

@@ -26,9 +26,9 @@ def run_estimated(case: Case) -> Outputs:
     except PlanError:
         return run_case(case) | {"estimated": False}
     reserve, kinds = case.execution.memory_reserve, case.array.group.chips
-    room = found.peak_bytes / found.share  # of the fullest
-    device, count = min(kinds, key=lambda kind: abs(capacity_bytes([kind]) - room))
-    cores = count * device.cores_per_chip
+    whole = found.peak_bytes / found.share  # of the fullest, to the last digits
+    device, count = min(kinds, key=lambda kind: abs(capacity_bytes([kind]) - whole))
+    room, cores = capacity_bytes([(device, count)]), count * device.cores_per_chip
     over = cores if found.share > 1 - reserve else 0
     memory = DeviceMemory(device.name, found.peak_bytes, room, "", cores, over, (), reserve * room)
     return {

@@ -143,10 +143,8 @@ class FirstPass:
     def capacity_bytes(self, axes: Axes, place: int) -> float:
         """HBM of a core of the smallest of a place's devices."""
         each = axes.dp * axes.tp * axes.cp
-        ends = (
-            bisect_right(self._kinds_end, one) for one in (place * each, (place + 1) * each - 1)
-        )
-        first, last = ends
+        first = bisect_right(self._kinds_end, place * each)
+        last = bisect_right(self._kinds_end, (place + 1) * each - 1)
         return capacity_bytes(self.array.group.kinds[first : last + 1])
 
     @cached_property
