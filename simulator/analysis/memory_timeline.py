@@ -194,12 +194,12 @@ def _passes(worker: Worker, rank_program: RankProgram) -> Iterator[_Pass]:
         stage_inputs = np.zeros(len(MOVING))
         stage_inputs[ACTIVATIONS] = inputs.get(instruction.stage, 0.0)
         in_flight += forward
-        if instruction.again:
+        if instruction.again:  # forward has its inputs among what it keeps
+            level, moving = level - inputs.get(instruction.stage, 0.0), moving - stage_inputs
             again = instruction._replace(parts=frozenset({Part.FORWARD}))
             computed = computations(again, first=first)
             yield _Pass(again, computed, level, moving, versions, in_flight)
-            level += computed.levels[-1] - inputs.get(instruction.stage, 0.0)
-            moving = moving + computed.changes - stage_inputs
+            level, moving = level + computed.levels[-1], moving + computed.changes
         computed = computations(instruction, first=first)
         yield _Pass(instruction, computed, level, moving, versions, in_flight)
         if forward and instruction.stage in inputs:

@@ -152,7 +152,7 @@ class Joints:
         stage = crossing.target if entering else crossing.source
         first = self._cut.firsts[stage]
         nodes = crossing.consumers if entering else (crossing.producer,)
-        port = Port(tuple(v - first for v in nodes), *ways, gather)
+        port = Port(crossing.tensor.elements, tuple(v - first for v in nodes), *ways, gather)
         (chunk.writer.entering if entering else chunk.writer.leaving).append(port)
 
     def _sum_replicas(self, chunks: Sequence[Chunk]) -> None:

@@ -9,6 +9,7 @@ Where replicas of stages make up several pipelines that do the same, one of them
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -46,7 +47,7 @@ from simulator.lowering.schedules.schedule import Schedule
 from simulator.lowering.schedules.versions import versions_of
 from simulator.lowering.step.rules import Rules
 from simulator.lowering.step.training_step import Tree, training_step
-from workloads import Cut, Network, NetworkError, cut
+from workloads import Cut, Network, NetworkError, Node, cut
 
 
 def step_program(
@@ -220,14 +221,20 @@ class _Writing:
     def _inputs(
         self, chunks: Sequence[Chunk], worker: Worker, trees: Sequence[Tree]
     ) -> dict[int, float]:
-        """What a worker keeps of a micro-batch for stages that compute forward again (bytes)."""
-        found = {}
+        """What a worker keeps of a micro-batch for stages that compute forward again (bytes).
+
+        Each tensor that the stage receives once, whoever reads it; the first stage its samples.
+        """
+        found = dict[int, float]()
+        if self._execution.inference:
+            return found
         for chunk, tree in zip(chunks, trees, strict=True):
             if self._pipeline.stages[chunk.stage].recompute:
                 number = [one.first for one in tree.workers].index(worker.first)
-                shards = tree.programs[number].shards
-                nodes = {v for port in chunk.writer.entering for v in port.nodes} or {0}
-                found[chunk.stage] = chunk.writer.rules.input_bytes(sorted(nodes), shards)
+                shards, rules = tree.programs[number].shards, chunk.writer.rules
+                read = [(port.elements, port.nodes) for port in chunk.writer.entering]
+                read = read or [(_sample_elements(rules.graph[0]), (0,))]
+                found[chunk.stage] = math.fsum(rules.input_bytes(*one, shards) for one in read)
         return found
 
     def _memory(self, workers: Sequence[Worker]) -> tuple[DeviceMemory, ...]:
@@ -247,6 +254,11 @@ class _Writing:
         if fault and self._execution.strict_memory:
             raise OutOfMemoryError(fault)
         return found
+
+
+def _sample_elements(first: Node) -> int:
+    """Of the samples that the first node reads: a table is asked for one id a position."""
+    return first.in_area * (1 if first.kind == "embedding" else first.in_channels)
 
 
 def check_updates(plan: Plan, pipeline: Pipeline, schedule: Schedule) -> None:

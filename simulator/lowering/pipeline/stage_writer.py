@@ -19,10 +19,12 @@ from simulator.lowering.step.worker_program import Key, WorkerProgram
 class Port:
     """A tensor that leaves a stage or enters it, with the sends of both directions.
 
-    ``nodes`` are those of the stage that make it, or read it; ``errors`` go the other
-    way than ``features``. What the stage receives in parts it has to ``gather``.
+    It has so many ``elements`` a sample. ``nodes`` are those of the stage that make it, or read
+    it; ``errors`` go the other way than ``features``. What the stage receives in parts it has to
+    ``gather``.
     """
 
+    elements: int
     nodes: tuple[int, ...]
     features: Sent
     errors: Sent

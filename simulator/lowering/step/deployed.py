@@ -7,7 +7,6 @@ the array's own wires (``exchanges``).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import starmap
@@ -222,14 +221,16 @@ class Deployed(ExchangesOnWires):
         self.operator_of.update(zip(found, work, strict=True))
         return found
 
-    def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
-        """Maps of their shards, without tiles; a table is asked for one id a position."""
-        each, found = self._arithmetic.activation_bytes, []
-        for v in nodes:
+    def input_bytes(self, elements: float, readers: Iterable[int], shards: Shards) -> float:
+        """The largest part that a reader's shard needs, of what is received in parts its part."""
+
+        def samples(v: int) -> float:
             held, node = self.held(v, shards[v]), self.graph[v]
-            inputs = 1.0 if node.kind == "embedding" else held.inputs * held.groups
-            found.append(held.rows * inputs * node.in_area * each)
-        return math.fsum(found)
+            part = part_of_positions(node, held) if v in self.received_in_parts else 1.0
+            inputs = held.inputs * held.groups / node.in_channels
+            return held.rows * part * (1.0 if node.kind == "embedding" else inputs)
+
+        return max(map(samples, readers)) * elements * self._arithmetic.activation_bytes
 
     def memory(
         self, classes: Iterable[tuple[Device, Shards, Fractions, int]]

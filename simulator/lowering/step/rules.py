@@ -186,9 +186,12 @@ class Rules(ABC):
         """The most bytes that a worker has of the gradient of a node's matrix alone."""
         return self.gradient_bytes(v, self.root.shards[v])
 
-    def input_bytes(self, nodes: Iterable[int], shards: Shards) -> float:
-        """What a worker with these shards holds of what some nodes read; 0 where nobody says."""
-        del nodes, shards
+    def input_bytes(self, elements: float, readers: Iterable[int], shards: Shards) -> float:
+        """What a worker with these shards holds of a tensor that nodes read; 0 where nobody says.
+
+        The tensor has so many ``elements`` a sample.
+        """
+        del elements, readers, shards
         return 0.0
 
     @abstractmethod

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+import accelarray as aa
 from hardware import Array, load_array
 from planners import Plan, load_planner, planned_in_stages
 from planners.order import Phase
@@ -23,7 +24,7 @@ from simulator.analysis.memory_timeline import (
     held,
     peak,
 )
-from simulator.engine.operations import CLASSES, Holding, Operation, Part, Task, Worker
+from simulator.engine.operations import CLASSES, MOVING, Holding, Operation, Part, Task, Worker
 from tests.simulator.analysis.over_time import memory_over_time, peak_bytes
 from tests.simulator.engine.programs import compute, cores
 from tests.simulator.lowering.test_deployed import steps
@@ -81,6 +82,7 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
     live: dict[tuple[int, int], float] = {}
     gradients: dict[tuple[int, Operation], float] = {}
     last_forward = _last_of(worker, Part.FORWARD)
+    first_forward = _last_of(worker, Part.FORWARD, behind=False)
     last_weights = _last_of(worker, Part.WEIGHTS)
     last_update = _last_of(worker, Part.UPDATE)
     done: dict[tuple[int, int], int] = {}
@@ -97,6 +99,9 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
         begun = {route.versions[t] for t in route.versions if t not in through}
         versions = len({v for v in begun if v < updates} | {updates})
         extra = (versions - 1) * worker.weight_bytes if not _flushes(route.instructions) else 0.0
+        again = operation is first_forward[stage] and done.get(key) == 1
+        if again and stage in route.inputs:  # which then are among what it keeps
+            live[key] -= route.inputs[stage]
         level = worker.held_bytes + sum(live.values()) + sum(gradients.values())
         found.append(level + most + extra)
         if operation.phase is Phase.UPDATE:
@@ -107,9 +112,8 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
                 gradients[stage, operation] = gradients.get((stage, operation), 0.0) + once
         if operation is last_forward[stage]:
             done[key] = done.get(key, 0) + 1
-            if stage in route.inputs:  # nothing but inputs, until it is computed again
-                first = done[key] == 1
-                live[key] += -live[key] + route.inputs[stage] if first else -route.inputs[stage]
+            if stage in route.inputs and done[key] == 1:
+                live[key] = route.inputs[stage]  # nothing but inputs, until it is computed again
         if operation is last_weights[stage]:
             through.add(micro_batch)
         if operation is last_update.get(stage):
@@ -124,8 +128,8 @@ def _flushes(instructions: Any) -> bool:
     return kinds == sorted(kinds)
 
 
-def _last_of(worker: Worker, part: Part) -> dict[int, Operation]:
-    """The last computation of each stage's part."""
+def _last_of(worker: Worker, part: Part, *, behind: bool = True) -> dict[int, Operation]:
+    """The last computation of each stage's part, or the first."""
     assert worker.rank_program is not None
     found: dict[int, Operation] = {}
     for (stage, of), some in worker.rank_program.lines.items():
@@ -135,7 +139,7 @@ def _last_of(worker: Worker, part: Part) -> dict[int, Operation]:
             if not worker.template[i].parties and not worker.template[i].receives
         ]
         if of is part and computed:
-            found[stage] = computed[-1]
+            found[stage] = computed[-1 if behind else 0]
     return found
 
 
@@ -389,6 +393,79 @@ def test_stages_that_compute_again_keep_their_inputs_alone() -> None:
             first, nothing = found[micro_batch * forward], found[0]
             kept = first["activations"] - nothing["activations"]
             assert kept == pytest.approx(micro_batch * inputs), (stage, micro_batch)
+
+
+def kept_inputs(network: str, **how: Any) -> dict[int, float]:
+    """Bytes that a device keeps of a micro-batch's inputs, by stage."""
+    step = aa.simulate(network, array="dgx-a100", recompute="stages:all", **how)
+    found: dict[int, float] = {}
+    for worker in step.timeline.program.workers:
+        assert worker.rank_program is not None
+        found |= worker.rank_program.inputs
+    return found
+
+
+GPT2 = "gpt2:layers=8:seq=1024:tied=no"
+SEQUENCE = 2 * 1024 * 768  # bytes of a sequence's features
+
+
+@pytest.mark.parametrize(
+    ("network", "how", "bytes_"),
+    [
+        # the product for queries, keys and values reads it, and the residual sum
+        (GPT2, {"parallel": "pp=4"}, SEQUENCE),
+        (GPT2, {"parallel": "pp=4,tp=2"}, SEQUENCE),
+        (GPT2, {"parallel": "pp=4,tp=2,sp"}, SEQUENCE / 2),
+        (GPT2, {"parallel": "pp=4,cp=2"}, SEQUENCE / 2),
+        ("llama-7b:layers=4:seq=1024", {"parallel": "pp=4"}, 2 * 1024 * 4096),
+        # both of the sum's operands cross this cut
+        (GPT2, {"parallel": "pp=2", "cuts": "layer4.add1"}, 2 * SEQUENCE),
+    ],
+)
+def test_a_stage_keeps_each_tensor_that_it_receives_once(
+    network: str, how: dict[str, Any], bytes_: float
+) -> None:
+    found = kept_inputs(network, batch=16, micro_batch=1, **how)
+    assert found.pop(0) == 2 * 1024 / (2 if "cp" in how["parallel"] else 1)  # ids of tokens
+    assert {*found.values()} == {bytes_}
+
+
+@pytest.mark.parametrize(("cut", "tensors"), [("layer1.1.conv1", 1), ("layer1.0.add", 2)])
+def test_a_convolutional_stage_keeps_each_tensor_that_it_receives_once(
+    cut: str, tensors: int
+) -> None:
+    how: dict[str, Any] = {"planner": "data_parallel", "stages": 2, "micro_batches": 8}
+    found = kept_inputs("resnet18", batch=64, cuts=cut, **how)  # 2 samples on each of 4 devices
+    assert found == {0: 2 * 2 * 3 * 224 * 224, 1: tensors * 2 * 2 * 64 * 56 * 56}
+
+
+def test_computed_again_a_stage_holds_what_it_held_the_first_time() -> None:
+    """Of two products 1,300 numbers a sample: 800 that it receives, 500 for the second one."""
+    step = aa.simulate(
+        "lenet", array="dgx-a100", planner="data_parallel", stages=2, micro_batches=4, cuts="fc1",
+        batch=64 * 4 * 16, precision="fp32", recompute="stages:all",
+    )  # fmt: skip
+    worker = step.timeline.program.workers[-1]
+    assert worker.rank_program is not None
+    found = [
+        dict(zip(MOVING, one.by_class, strict=True))["activations"]
+        for one in held(worker, worker.rank_program)
+        if one.operation.phase is Phase.FORWARD and one.operation.layer == "fc2"
+    ]
+    samples, four = 64 * 16 / 4, 4
+    first, again, *_ = (one / samples / four for one in found)
+    assert (first, again) == (1300, 1300)
+
+
+def test_inference_keeps_no_inputs_for_later() -> None:
+    def peaks(recompute: str, batch: int) -> list[float]:
+        step = aa.simulate(
+            GPT2, array="dgx-a100", parallel="pp=2", batch=batch, micro_batch=2,
+            mode="inference", recompute=recompute,
+        )  # fmt: skip
+        return [one.peak_bytes for one in step.timeline.memory]
+
+    assert peaks("stages:all", 64) == peaks("none", 16)
 
 
 def test_each_version_of_the_weights_counts_to_them() -> None:
