@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from planners.order import Phase
@@ -63,12 +64,14 @@ class Window(NamedTuple):
 
 
 def until_scattered(parts: InParts, mine: Sequence[Operator]) -> dict[int, int]:
-    """Per node the number of the last of ``mine`` operators at which its gradient is whole."""
-    back = _spans(mine, forward=False)
-    ends = [max((back[v][1] for v in some if v in back), default=-1) for some in parts.scattered]
-    last = max((end for _, end in back.values()), default=-1)
+    """Per node the number of the last of ``mine`` operators at which its gradient is whole.
+
+    That one computes a gradient, too: errors may be of a pass of their own, long before.
+    """
+    made = {op.node: i for i, op in enumerate(mine) if op.phase is Phase.GRADIENT}
+    ends = [max((made[v] for v in some if v in made), default=-1) for some in parts.scattered]
     if parts.ahead and ends:
-        ends = [max(here, behind) for here, behind in zip(ends, [*ends[1:], last], strict=True)]
+        ends = [max(here, behind) for here, behind in pairwise([*ends, max(ends)])]
     return {v: end for some, end in zip(parts.scattered, ends, strict=True) for v in some}
 
 

@@ -110,6 +110,17 @@ class Rules(ABC):
         forward = self.execution.inference
         return tuple(item for item in self.order() if not forward or item.phase is Phase.FORWARD)
 
+    @cached_property
+    def dispatches(self) -> tuple[int, int]:
+        """How many layers of experts a forward pass has, and how many of them run again."""
+        again = {
+            one.node
+            for one in self.items
+            if one.bucket and one.phase is Phase.RECOMPUTE and one.kind is Kind.COMPUTE
+        }
+        found = [v for v, node in enumerate(self.graph) if node.dispatches]
+        return len(found), len(again.intersection(found))
+
     @abstractmethod
     def product(
         self, v: int, phase: Phase, shard: Shard, device: Device, updated: float = 1.0

@@ -193,16 +193,17 @@ class Writer:
     ) -> None:
         """Behind the last of a pass: append what its host still needs to start it all.
 
-        For each layer of experts it needs ``host_layer_s``, a third of it forward: it has to know
-        how many tokens go where, so that it cannot have started what is behind. The core has
-        computed and waited meanwhile.
+        For each layer of experts it needs ``host_layer_s``, a third of it forward, and again where
+        that is computed again: it has to know how many tokens go where, so that it cannot have
+        started what is behind. The core has computed and waited meanwhile.
         """
         host_s, graph = program.device.roofline.host_layer_s, self.rules.graph
         forward = item.phase is Phase.FORWARD
         of_pass = forward or item.phase in (Phase.BACKWARD, Phase.GRADIENT)
         if not host_s or not of_pass or item.node != (len(graph) - 1 if forward else 0):
             return
-        host_s *= sum(node.dispatches for node in graph) * (1 if forward else 2) / 3
+        layers, again = self.rules.dispatches
+        host_s *= (layers if forward else 2 * layers + again) / 3
         late_ps = round(host_s * PICOSECONDS) - self._passed_ps(program)
         if late_ps > 0:
             bound_s = 0.0, 0.0, late_ps / PICOSECONDS

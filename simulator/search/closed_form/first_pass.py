@@ -257,9 +257,9 @@ class _Step:
         backward_s = [one.backward_s for one in self._stages]
         start_s = self._gathered(forward_s, backward_s) if self._parts else 0.0
         summed_s = self._summed(backward_s) if self._parts == 2 else [0.0] * len(self._stages)
-        hosts = [one.host_s / 3 for one in self._stages]  # of which a pass takes no less
-        forward_s = [max(each) for each in zip(forward_s, hosts, strict=True)]
-        backward_s = [max(b, 2 * host) for b, host in zip(backward_s, hosts, strict=True)]
+        for k, one in enumerate(self._stages):  # no pass takes less than its host
+            forward_s[k] = max(forward_s[k], one.host_s)
+            backward_s[k] = max(backward_s[k], one.host_back_s)
         samples, crossings = self._layout.micro_batch, self._of.crossings
         sent_s = [
             self._of.exchanges.handed_s(self._axes, k % self._axes.pp, samples * crossings[first])

@@ -44,8 +44,8 @@ class Piece(NamedTuple):
     are gradients that the first backward pass makes, which needs ``beginning`` with what it has
     made so far, and to which others add. Of the update, ``launch_s`` do not
     depend on how many weights there are, and ``experts_s`` are for experts' weights. ``host_s``
-    are what the host needs for layers of experts: no pass through a stage takes less, forward a
-    third of it, backward the rest.
+    and ``host_back_s`` are what the host needs for layers of experts, forward and backward: no
+    pass through a stage takes less.
     """
 
     forward_s: float
@@ -55,6 +55,7 @@ class Piece(NamedTuple):
     launch_s: float
     experts_s: float
     host_s: float
+    host_back_s: float
     state: float
     gradients: float
     weights: float
@@ -212,7 +213,8 @@ class Pieces:
         forward_ps, backward_ps = _ends(run(program))
         waits = [task.operation for task in worker.template if task.operation.layer == HOST]
         late_s = _seconds_of(waits, forward=True), _seconds_of(waits, forward=False)
-        dispatches_s = max(device.roofline.host_layer_s for device, _ in part.group.kinds)
+        dispatch_s = max(device.roofline.host_layer_s for device, _ in part.group.kinds)
+        layers, again = rules.dispatches
         updates, weights = _of_phase(worker, Phase.UPDATE), _weights(graph)
         host_s = max(device.roofline.host_s for device, _ in part.group.kinds)
         found = _of_phase(worker, Phase.GRADIENT)
@@ -225,7 +227,8 @@ class Pieces:
             _seconds(updates),
             sum(_launch_s(task.operation, host_s) for task in updates),
             _of_experts(updates, graph, host_s),
-            dispatches_s * sum(node.dispatches for node in graph),
+            dispatch_s * layers / 3,
+            dispatch_s * (2 * layers + again) / 3,
             state,
             worker.gradient_bytes,
             worker.weight_bytes,

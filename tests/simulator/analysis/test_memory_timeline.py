@@ -457,6 +457,24 @@ def test_computed_again_a_stage_holds_what_it_held_the_first_time() -> None:
     assert (first, again) == (1300, 1300)
 
 
+@pytest.mark.parametrize("axes", ["tp=4,pp=2,sp", "tp=4,pp=2"])
+def test_gradients_in_parts_wait_for_passes_of_their_own(axes: str) -> None:
+    """Of eight replicas each keeps at least its eighth of the gradients that all had whole."""
+
+    def fullest_of(zero: int) -> tuple[float, dict[str, float]]:
+        step = aa.simulate(
+            "bert-base", array="tpu-v4-slice", parallel=axes, batch=64, micro_batch=1,
+            optimizer="adam", schedule="zero-bubble", attention="unfused", zero=zero,
+        )  # fmt: skip
+        memory = step.timeline.memory[-1]
+        return memory.peak_bytes, dict(zip(CLASSES, memory.by_class, strict=True))
+
+    whole, parts = fullest_of(1), fullest_of(2)
+    for peak_bytes, by_class in (whole, parts):
+        assert sum(by_class.values()) == pytest.approx(peak_bytes, rel=1e-9)
+    assert parts[0] >= whole[0] - 7 / 8 * whole[1]["gradients"] > 0
+
+
 def test_inference_keeps_no_inputs_for_later() -> None:
     def peaks(recompute: str, batch: int) -> list[float]:
         step = aa.simulate(

@@ -226,6 +226,19 @@ def test_a_layer_of_experts_takes_what_its_host_needs(pp: int, experts: int) -> 
     assert passes("10 us")["step"] == fast["step"]  # a core that is slower than its host
 
 
+@pytest.mark.parametrize(("recompute", "again"), [("none", 0), ("1", 1), ("full", 2)])
+def test_a_host_starts_again_what_is_computed_again(recompute: str, again: int) -> None:
+    """Of two layers of 30 ms each, a third of which is forward's; a step of one micro-batch."""
+    network = transformer(
+        Transformer("h", 2, HIDDEN, 4, 256, SEQ, 512, True, experts=EXPERTS, topk=TOPK)
+    )
+    array = load_array("dgx-h100", ["precision=bf16", "devices.0.roofline.host_layer=30 ms"])
+    how = replace(DEPLOYED, staging=Staging(parallel=Axes(dp=8, ep=8)), recompute=recompute)
+    plan = plan_of(Case(network, "axes", array, 8, execution=how))
+    took_s = simulate(network, plan, array, how).iteration_s
+    assert took_s == pytest.approx(2 * 30e-3 + again * 10e-3, rel=0.02)
+
+
 def test_a_host_goes_on_while_tokens_are_on_their_way() -> None:
     """With links of 1 MB/s exchanges alone take longer than 5 ms of launches."""
 

@@ -108,14 +108,23 @@ def test_weights_in_parts_with_some_blocks_computed_again(recompute: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("axes", "update"),
-    [(Axes(dp=8), "weights"), (Axes(dp=8), "gradients"), (Axes(dp=4, pp=2), "sharded")],
+    ("axes", "update", "recompute"),
+    [
+        (Axes(dp=8), "weights", "none"),
+        (Axes(dp=8), "gradients", "none"),
+        (Axes(dp=4, pp=2), "sharded", "none"),
+        (Axes(dp=8), "gradients", "full"),
+        (Axes(dp=8), "sharded", "2"),
+        (Axes(dp=4, pp=2), "sharded", "full"),
+    ],
 )
-def test_hosts_of_experts_wait_once_for_all_that_a_pass_does(axes: Axes, update: str) -> None:
+def test_hosts_of_experts_wait_once_for_all_that_a_pass_does(
+    axes: Axes, update: str, recompute: str
+) -> None:
     """Exchanges and the head's products hide behind what hosts need; it is no sum of pieces."""
     sizes = "hidden=1024:heads=16:kv_heads=4:head_dim=64:ffn=2048:seq=1024:vocab=32000"
     of = asked(f"mixtral-8x7b:layers=4:{sizes}", "h100-cluster", ("nodes=1",), 32)
-    choice = Choice(axes, 1, "none", update)
+    choice = Choice(axes, 1, recompute, update)
     estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
     assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=0.025)
 
