@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, repeat
 
 import numpy as np
 
 from hardware import Array, Device, wires_of
 from planners import Place, Plan, PlanError, Staging
 from planners.cost.objective import TIME, Objective
-from planners.order import Kind
+from planners.order import Kind, Phase
 from planners.pipeline.balance import balanced
 from planners.pipeline.cost_models import Level, Paper
 from planners.pipeline.pipedream import plan_stages
@@ -232,11 +232,10 @@ def stages_bound(timeline: Timeline) -> StepBound | None:
     """
     if timeline.batch_ps is not None and timeline.period is None:
         return None
-    exchanged = _exchanges(timeline)
-    worked = [work + ps for work, ps in zip(_work(timeline), exchanged, strict=True)]
-    if timeline.batch_ps is None:
-        begins = _begins(timeline)
-        worked = [work + begin for work, begin in zip(worked, begins, strict=True)]
+    begins = _begins(timeline) if timeline.batch_ps is None else repeat(0)
+    each = zip(_work(timeline), *_exchanges(timeline), begins, strict=False)
+    # new weights may come while the stages before compute
+    worked = (work + others + max(weights, begin) for work, weights, others, begin in each)
     most_ps = max(worked, default=0) // timeline.batches
     return StepBound(most_ps / PICOSECONDS, THESE_STAGES) if most_ps else None
 
@@ -254,21 +253,25 @@ def _work(timeline: Timeline) -> Iterator[int]:
             yield step.computing
 
 
-def _exchanges(timeline: Timeline) -> list[int]:
-    """Of workers without overlap: how long their exchanges take at least, sends left out (ps)."""
+def _exchanges(timeline: Timeline) -> tuple[list[int], list[int]]:
+    """Of workers without overlap: how long their exchanges take at least, sends left out (ps).
+
+    Of new weights, in front of the first pass, and of all else.
+    """
     least = np.array(
         [
             _least_ps(operation, timeline.links) if _is_exchange(operation) else 0
             for operation in timeline.operations
         ]
     )
-    found = []
+    new = np.array([one.phase is Phase.UPDATE for one in timeline.operations], dtype=bool)
+    weights, others = list[int](), list[int]()
     for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
         waits = worker.rank_program is not None and not worker.rank_program.overlap
-        joined = mine.joined if waits else mine.joined[:0]
-        spent = least[ints(timeline.columns.operation)[joined]]
-        found.append(int(spent.sum()))
-    return found
+        joined = ints(timeline.columns.operation)[mine.joined if waits else mine.joined[:0]]
+        weights.append(int(least[joined[new[joined]]].sum()))
+        others.append(int(least[joined[~new[joined]]].sum()))
+    return weights, others
 
 
 def _is_exchange(operation: Operation) -> bool:

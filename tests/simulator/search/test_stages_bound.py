@@ -105,3 +105,20 @@ def test_what_is_gathered_before_the_first_product_counts_once(zero: int, micro_
     if step["lower_bound_s"] is not None:
         assert step["lower_bound_s"] <= step["iteration_s"]
     assert (step["lower_bound_s"] is None) == (micro_batch == 2)
+
+
+@pytest.mark.parametrize("stage_layers", ["2;2;2;2", "1;1;2;4"])
+def test_new_weights_come_while_stages_before_compute(stage_layers: str) -> None:
+    """The last stage gathers most, and has done so when the first micro-batch reaches it."""
+    step = accelarray.simulate(
+        "gpt2:layers=8:seq=1024:tied=no",
+        array="dgx-a100",
+        set={"topology.levels.0.bandwidth": "10 GB/s"},
+        parallel="pp=4",
+        stage_layers=stage_layers,
+        batch=4,
+        micro_batch=2,
+        zero=1,
+        overlap="none",
+    ).to_dict()
+    assert 0.5 * step["iteration_s"] < step["lower_bound_s"] <= step["iteration_s"]
