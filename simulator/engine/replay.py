@@ -54,7 +54,7 @@ class Follower:
         """What units have to do, which may not have begun."""
         self._lines: dict[tuple[frozenset[Part], int], tuple[int, ...]] = {}
         self._done: dict[tuple[int, int], dict[int, Done]] = defaultdict(dict)
-        self._sent: dict[Operation, Done] = {}
+        self._sent: dict[int, Done] = {}
         self._last: tuple[Done, ...] = ()
         self._awaited: tuple[Done, ...] = ()
         """A send that computations come behind, where exchanges overlap."""
@@ -252,7 +252,7 @@ class Follower:
         return Sent(operation, communicator or 0) if ways is None else ways[micro_batch % len(ways)]
 
     def _pass(self, sent: Sent, instruction: Instruction, after: list[Done], parties: int) -> Done:
-        """Send, behind what was sent the same way before; or what is to be received."""
+        """Send, behind what was sent by this communicator before; or what is to be received."""
         operation, micro_batch = sent.operation, instruction.micro_batch
         key = operation, micro_batch
         rendezvous = self._itinerary.sends == "rendezvous"
@@ -260,13 +260,13 @@ class Follower:
             return self._machine.receive(self._worker, key, after)
         if not parties:
             return self._machine.arrival(key)
-        if operation in self._sent:
-            after = [*after, self._sent[operation]]
         worker, communicator = self._worker, sent.communicator
+        if communicator in self._sent:
+            after = [*after, self._sent[communicator]]
         done = self._machine.deliver(
             worker, operation, key, micro_batch, after, communicator, parties, rendezvous=rendezvous
         )
-        self._sent[operation] = done
+        self._sent[communicator] = done
         return done
 
 

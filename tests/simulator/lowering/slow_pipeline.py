@@ -1,8 +1,8 @@
 """Pipelines once more, slowly: lists of what every replica does, timed until nothing changes.
 
 Nothing of ``simulator`` is used. A stage has layers with times of its own; a
-replica does one thing after the other; what it sends goes behind what it sent
-the same way before. Times are whole picoseconds, found by going over all lists
+replica does one thing after the other; what it sends another stage goes behind what it
+sent it before. Times are whole picoseconds, found by going over all lists
 until every entry has one (the longest path through a graph without circles).
 """
 
@@ -207,6 +207,8 @@ class _Replica:
             return
         leaving = [s for s in self.pipe.sends if s.source == stage]
         entering = [s for s in self.pipe.sends if s.target == stage]
+        # errors of the last layers are there first; of one layer's those of the first producer go
+        entering.sort(key=lambda s: (-min(s.readers), s.source, s.producer))
         for v in reversed(range(len(mine.layers))):
             got = self.got.setdefault((stage, m), [])
             came = [s for s in leaving if s.producer == v]
@@ -252,7 +254,7 @@ class _Replica:
         ranks, replicas = len(self.pipe.replicas), self.pipe.replicas
         for send in sends:
             ends = m % replicas[send.source % ranks], m % replicas[send.target % ranks]
-            way_here: Event = (self.pipe.sends.index(send), way, *ends)
+            way_here: Event = (send.source, send.target, way, *ends)
             before = [self.channel[way_here]] if way_here in self.channel else []
             before += self.got.get((stage, m), [])
             name = self.name(send, way, m)
