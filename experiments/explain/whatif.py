@@ -66,6 +66,7 @@ _KEYS_OF = {
     "fused": "arithmetic.fused",
     "energy": "energy",
     "price": "price",
+    "power": "power",
 }
 """Topic to keys, and tables of which all other keys are about it."""
 _TOPICS = {key: topic for topic, keys in _KEYS_OF.items() for key in keys.split()}
@@ -74,6 +75,7 @@ _TOPICS = {key: topic for topic, keys in _KEYS_OF.items() for key in keys.split(
 NO_TIME = {
     "energy": "energies count joules, not time",
     "price": "prices count dollars, not time",
+    "power": "powers count joules, not time",
 }
 """Topics that change no step."""
 

@@ -347,10 +347,7 @@ def plan_of(case: Case) -> Plan:
 
 
 def in_one_stage(case: Case) -> Case:
-    """The case without stages where a search would find them: what another planner takes."""
-    staging = case.execution.staging
-    if staging is None or not staging.is_open:
-        return case
+    """The case without stages and micro-batches: the whole batch at once."""
     return replace(case, execution=replace(case.execution, staging=None))
 
 

@@ -152,9 +152,12 @@ class _Planning:
     def _firsts(self) -> Sequence[int]:
         """The first node of each stage, as named, or else of as many blocks each."""
         stages, cuts = self._axes.pp * self._axes.vp, self._staging.cuts
+        layers = self._staging.stage_layers
+        if cuts and layers:
+            raise PlanError("cuts and stage-layers: both say where stages begin; leave one out")
         if cuts:
             return named_cuts(self._graph, cuts, stages)
-        if layers := self._staging.stage_layers:
+        if layers:
             return first_nodes_of(self._graph, layers, stages)
         from planners.axes.stage_cuts import usual_first_nodes
 

@@ -131,6 +131,8 @@ def layout_counts(text: str) -> tuple[int, ...]:
             f"layout {text[:60]}: write E, t for each block and L, with | between stages, as "
             "Et*3|(tt|)*29L"
         )
+    if whole.count("E") != whole.count("L"):
+        raise PlanError(f"layout {text[:60]}: name both E and L, or neither")
     return tuple(len(stage) - stage.count("m") for stage in stages)
 
 

@@ -41,9 +41,10 @@ class StageUse:
     ``run_ps`` is without filling and draining where a rhythm was seen (``long_run_ps``).
 
     ``computing`` is what its cores compute, ``exposed`` when they do not while an
-    exchange inside the stage, or among replicas, goes on, ``receiving`` while what they wait
-    for is sent, ``waiting`` is the rest of ``run_ps``. At most so many micro-batches are
-    ``in_flight`` between forward and backward, and ``versions`` of the weights kept.
+    exchange inside the stage, or among replicas, goes on, ``waiting`` is the rest of ``run_ps``,
+    and ``receiving`` the part of it in which what they wait for is sent. At most so many
+    micro-batches are ``in_flight`` between forward and backward, and ``versions`` of the weights
+    kept.
     """
 
     rank: int
@@ -129,15 +130,18 @@ def stage_uses(timeline: Timeline) -> list[StageUse]:
             found[key] = replace(old, accelerators=accelerators)
             continue
         sends = [w for w in step.waits if w.exchange and w.exchange.kind == Kind.SEND]
+        receiving = sum(wait.exposed for wait in sends)
+        exposed = sum(wait.exposed for wait in step.waits) - receiving
+        run_ps = timeline.long_run_ps
         in_flight, versions = most_at_once(mine.rank_program)
         found[key] = StageUse(
             *key,
             tuple(sorted({instruction.stage for instruction in mine.rank_program.instructions})),
             accelerators,
             computing,
-            sum(wait.exposed for wait in step.waits) - sum(wait.exposed for wait in sends),
-            sum(wait.exposed for wait in sends),
-            timeline.long_run_ps,
+            exposed,
+            min(receiving, max(run_ps - computing - exposed, 0)),  # of all, the fill too
+            run_ps,
             in_flight,
             versions,
         )

@@ -88,6 +88,9 @@ def test_an_energy_is_no_time_and_the_same_value_no_change() -> None:
     assert reason("devices.0.energy.mac", "1 pJ", "hypar-16", PUBLISHED) == (
         "energies count joules, not time"
     )
+    assert reason("devices.0.power.busy", "300 W", "dgx-a100", DEPLOYED) == (
+        "powers count joules, not time"
+    )
     same = step(load_array("hypar-16"), PUBLISHED)
     said = why_nothing("network.bandwidth", same, same.array, BOUNDS)
     assert said == "it is what the spec says anyway"

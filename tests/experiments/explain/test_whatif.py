@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import accelarray as aa
 from accelarray import plan
 from experiments.explain.study import Explanation, explain, messages, steps_of
 from experiments.explain.whatif import KNOBS, alike, sped_up, topic_of, why_nothing
@@ -199,6 +200,14 @@ def test_hidden_exchanges_are_said_to_be_hidden() -> None:
         "no part of the critical path is communication of bytes; "
         "75.0% is compute limited by HBM bandwidth"
     )
+
+
+def test_data_parallelism_beside_stages_has_none() -> None:
+    """The whole batch at once, as the sentence about it says."""
+    how: dict[str, Any] = {"array": "dgx-a100", "batch": 64}
+    staged = aa.explain("resnet18", planner="owt", stages=2, micro_batches=4, **how)
+    found = staged.to_dict()["data_parallel_s"]
+    assert found == aa.simulate("resnet18", planner="data_parallel", **how).iteration_s
 
 
 def test_plans_that_lose_are_told() -> None:

@@ -20,6 +20,7 @@ from planners import (
     planned_by_axes,
 )
 from planners.axes.node_types import types_along
+from planners.axes.stage_devices import stage_layers
 from planners.hierarchy.fixed_types import plan_of_types
 from planners.partition import II, III, IV, I
 from simulator import DEPLOYED, program_of, simulate
@@ -105,6 +106,23 @@ def test_the_layout_of_megatron_as_by_hand() -> None:
     network = load_network(SMALL)
     plan = planned_by_axes(network, nodes(2), 16, Axes(2, 2, 2), Staging(micro_batch=2))
     assert without_costs(plan) == without_costs(by_hand(network, 16))
+
+
+def test_one_option_says_where_stages_begin() -> None:
+    cuts, layers = ("layer2.attention.qkv",), (6, 6)
+    assert planned("gpt2", nodes(2), "pp=2,dp=4", 16, stage_layers=layers).pipeline is not None
+    with pytest.raises(PlanError, match="both say where stages begin"):
+        planned("gpt2", nodes(2), "pp=2,dp=4", 16, stage_layers=layers, cuts=cuts)
+
+
+@pytest.mark.parametrize(("text", "counts"), [("Ett|ttL", (3, 3)), ("tt|tt", (2, 2))])
+def test_a_layout_has_both_ends_or_none(text: str, counts: tuple[int, ...]) -> None:
+    """With one of them alone its place would be taken for a block's."""
+    assert stage_layers(text) == counts
+    for one in "EL":
+        if "E" in text:
+            with pytest.raises(PlanError, match="both E and L"):
+                stage_layers(text.replace(one, ""))
 
 
 def test_micro_batches() -> None:

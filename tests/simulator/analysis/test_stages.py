@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+import accelarray as aa
 from experiments.studies.case import Case, step_of
 from experiments.studies.difference import core_ps_by_phase
 from experiments.studies.options import with_options
@@ -129,3 +130,14 @@ def test_an_update_in_pieces_is_what_its_core_computes() -> None:
         return sum(one.end_ps - one.start_ps for one in found if one.letter == "U")
 
     assert update_ps(whole=False) == computed_ps < 0.5 * update_ps(whole=True)
+
+
+def test_receiving_is_part_of_waiting() -> None:
+    """In inference stages fill once, and then compute without a pause."""
+    step = aa.simulate(
+        "llama-7b:layers=4:seq=128", array="dgx-1-v100", parallel="pp=2,tp=2", batch=32,
+        mode="inference",
+    )  # fmt: skip
+    uses = stage_uses(step.timeline)
+    assert all(0 <= use.receiving <= use.waiting for use in uses)
+    assert min(use.waiting for use in uses) == 0
