@@ -54,6 +54,8 @@ def no_effect(network: Network, execution: Execution, plan: Plan) -> list[str]:
     if idle := [word for word, value in given.items() if value]:
         what = "stages or micro-batches" if alone else "stages"
         said.append(f"No effect, without {what}: {', '.join(idle)}.")
+    if stages > 1 and asked.tied and all(one.tied is None for one in partition_graph(network)):
+        said.append("No effect, without tied weights: tied copies.")
     mode = execution.recompute
     if execution.inference:
         again = mode != NONE or asked.recompute

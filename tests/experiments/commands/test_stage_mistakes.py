@@ -104,6 +104,10 @@ FLUSHED = "No effect, as schedule {} flushes after each batch: batches."
         ([*ONE, "--micro-batch", "2", "--batches", "3"], FLUSHED.format("1f1b")),
         ([*ONE, "--micro-batch", "2", "--schedule", "gpipe"], ""),  # it holds more
         (["--parallel", "dp=4,pp=2", "--stage-layers", "1,1", "--schedule", "gpipe"], ""),
+        (
+            ["--parallel", "dp=4,pp=2", "--tied", "copies"],
+            "No effect, without tied weights: tied copies.",
+        ),
         (["--parallel", "dp=4,pp=2", "--batches", "3"], FLUSHED.format("1f1b")),
         ([*PLANNED, "--schedule", "gpipe"], f"{ALONE}schedule gpipe."),
         (["--planner", "pipedream", "--schedule", "1f1b", "--micro-batches", "8"], ""),
