@@ -104,10 +104,7 @@ FLUSHED = "No effect, as schedule {} flushes after each batch: batches."
         ([*ONE, "--micro-batch", "2", "--batches", "3"], FLUSHED.format("1f1b")),
         ([*ONE, "--micro-batch", "2", "--schedule", "gpipe"], ""),  # it holds more
         (["--parallel", "dp=4,pp=2", "--stage-layers", "1,1", "--schedule", "gpipe"], ""),
-        (
-            ["--parallel", "dp=4,pp=2", "--tied", "copies"],
-            "No effect, without tied weights: tied copies.",
-        ),
+        (["--parallel", "dp=4,pp=2", "--tied", "copies"], ""),
         (["--parallel", "dp=4,pp=2", "--batches", "3"], FLUSHED.format("1f1b")),
         ([*PLANNED, "--schedule", "gpipe"], f"{ALONE}schedule gpipe."),
         (["--planner", "pipedream", "--schedule", "1f1b", "--micro-batches", "8"], ""),
@@ -119,6 +116,12 @@ def test_what_a_step_of_one_stage_does_not_read_is_said(
     found = said_of(options, capsys)
     assert said in found
     assert found.count("No effect") == bool(said)
+
+
+def test_copies_of_weights_that_no_layer_shares(capsys: pytest.CaptureFixture[str]) -> None:
+    staged = ["--batch", "256", "--stages", "2", "--micro-batches", "2", "--tied", "copies"]
+    assert main([*SIMULATE, *staged]) == 0
+    assert "No effect, without tied weights: tied copies." in capsys.readouterr().out
 
 
 def test_a_cut_through_tied_weights_asks_who_sums(capsys: pytest.CaptureFixture[str]) -> None:
