@@ -34,7 +34,18 @@ from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import Execution
 from simulator.search.closed_form.bubbles import Stages
 from simulator.search.closed_form.exchange_times import Bucketed, ExchangeTimes
-from simulator.search.closed_form.pieces import WEIGHTS, Piece, Pieces, Table, Tied
+from simulator.search.closed_form.pieces import (
+    BEFORE,
+    EXPERTS,
+    GIVING,
+    KEPT,
+    WEIGHTS,
+    Again,
+    Piece,
+    Pieces,
+    Table,
+    Tied,
+)
 from workloads import Network, partition_graph
 
 IN_PARTS: dict[str, int] = {Update.SHARDED: 1, Update.GRADIENTS: 2, Update.WEIGHTS: 3}
@@ -240,17 +251,19 @@ class _Step:
         ]
 
     def _stage(self, first: int, end: int, place: int, whole: int | None = None) -> Piece:
-        """A stage of pieces; where so many blocks are computed again, its first ones.
+        """A stage of pieces, or a part of one, which begins with piece ``whole``."""
+        again = self._again(first, end, place, first if whole is None else whole)
+        return self._tables[place][0].stage(first, end, again)
 
-        Or a part of a stage, which begins with piece ``whole``.
-        """
-        kept, *again = self._tables[place]
+    def _again(self, first: int, end: int, place: int, whole: int) -> Again:
+        """The pieces that are computed again, where a number of blocks is: a stage's first ones."""
+        _, *again = self._tables[place]
         if not again:
-            return kept.stage(first, end)
-        begin = max(first if whole is None else whole, self._of.blocks[0])
+            return None
+        begin = max(whole, self._of.blocks[0])
         most = min(begin + int(self._layout.recompute), end, self._of.blocks[1])
         begin = max(begin, first)
-        return kept.stage(first, end, (begin, max(most, begin), again[0]))
+        return begin, max(most, begin), again[0]
 
     def _seconds(self) -> float:
         forward_s = [one.forward_s for one in self._stages]
@@ -367,8 +380,7 @@ class _Step:
 
     def _routed(self, stage: Piece) -> float:
         """The share of experts in its weights."""
-        moved_s = stage.update_s - stage.launch_s
-        return stage.experts_s / moved_s if moved_s else 0.0
+        return stage.experts / stage.weights if stage.weights else 0.0
 
     def _part(self, stage: Piece) -> float:
         """The share of its weights that a device updates, where each updates a part."""
@@ -415,6 +427,8 @@ class _Step:
 
     def _passing(self, place: int) -> float:
         """The most beside that: what micro-batches keep, and what a pass needs."""
+        if self._parts == 3:
+            return self._passing_units()
         stages = self._stages[place :: self._axes.pp]
         first = self._many == 1 and self._parts < 2  # in parts, gradients do not gather
         in_flight = self._in_flight(place)
@@ -425,14 +439,42 @@ class _Step:
         )
         if self._layout.usual_schedule == "zero-bubble":  # gradients of weights so much later
             kept += min(place, self._many - in_flight) * stages[0].late
-        if self._parts > 1:  # two buckets, or units, of gradients, when activations are gone
-            unit = float(self._tables[0][0].added[:, WEIGHTS].max())
+        if self._parts > 1:  # two buckets of gradients, when activations are gone
             gradients = sum(one.weights for one in stages) / self._of.weight_share
             bucket = self._of.exchanges.bucket_bytes(self._ways)
-            each = unit / self._of.weight_share if self._parts == 3 else bucket
-            kept += max(min(2 * each, gradients) - stages[0].kept, 0.0)
-            kept += 2 * unit if self._parts == 3 else 0.0  # and of weights, at all times
+            kept += max(min(2 * bucket, gradients) - stages[0].kept, 0.0)
         return kept
+
+    def _passing_units(self) -> float:
+        """The most at a unit's backward pass, where its weights are gathered.
+
+        Beside it is what units before it keep, and with overlap the weights of the one that is
+        next, and the gradients of the one before. Its own gradients are there at the end.
+        """
+        first, end = self._cuts[0], self._cuts[-1]
+        again = self._again(first, end, 0, first)
+        added, alone = self._tables[0][0].rows(first, end, again)
+        kept = np.cumsum(np.append(alone[KEPT], added[1:, KEPT]))
+        before, giving = self._tables[0][0].alone[first:end, [BEFORE, GIVING]].T
+        several = self._ways > self._axes.ep_of_dp  # devices that have the same experts
+        whole = added[:, WEIGHTS] - (0.0 if several else added[:, EXPERTS])
+        beside, gradients = whole.copy(), whole / self._of.weight_share
+        if (tied := self._of.tied) and first <= tied.owner < tied.user < end:
+            # a gradient of both uses is there from the last one on, which keeps its dummy
+            owner, user, shared = (
+                tied.owner - first,
+                tied.user - first,
+                tied.share * whole[tied.owner - first],
+            )
+            gradients[user] -= shared / self._of.weight_share
+            beside[owner + 1 : user] += shared / self._of.weight_share
+            dummy = shared * self._of.array.group.arithmetic.dummy_gradients
+            giving = giving.copy()
+            giving[user] += shared / self._of.weight_share + dummy
+        if self._of.execution.overlap:
+            beside[1:] += whole[:-1]
+            beside[:-1] += gradients[1:]
+        return float((kept + beside + np.maximum(before, giving + gradients)).max())
 
     def _fullest(self, in_flight: int, kept: np.ndarray, passing: np.ndarray) -> float:
         """The most at a backward pass: what stages keep of micro-batches, and what it needs.

@@ -21,7 +21,8 @@ from planners.axes.node_types import experts
 from planners.axes.stage_cuts import between_blocks, blocks_of, repeats_blocks, signature
 from planners.order import Kind, Phase
 from planners.pipeline.staging import cut_into
-from simulator.engine.operations import Operation, Task, Worker
+from planners.sizing import Floats
+from simulator.engine.operations import MOVING, Operation, Task, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.engine.timeline import Timeline
@@ -32,6 +33,7 @@ from workloads import Cut, Graph, Network, partition_graph
 
 ALL = 1e18
 """A bucket that is never full (bytes)."""
+GRADIENTS = MOVING.index("gradients")
 
 
 class Piece(NamedTuple):
@@ -42,10 +44,11 @@ class Piece(NamedTuple):
     from the forward to the backward pass, ``late`` from there until gradients of weights, where
     those are a pass of their own. ``passing`` is the temporary memory of a pass. ``sums``
     are gradients that the first backward pass makes, which needs ``beginning`` with what it has
-    made so far, and to which others add. Of the update, ``launch_s`` do not
-    depend on how many weights there are, and ``experts_s`` are for experts' weights. ``host_s``
-    and ``host_back_s`` are what the host needs for layers of experts, forward and backward: no
-    pass through a stage takes less.
+    made so far, and to which others add. ``before`` is what a pass needs until its first
+    gradient of weights, ``giving`` from there on, both without gradients and their dummies.
+    ``experts`` are weights of experts. Of the update, ``launch_s`` do not depend on how many
+    weights there are. ``host_s`` and ``host_back_s`` are what the host needs for layers of
+    experts, forward and backward: no pass through a stage takes less.
     """
 
     forward_s: float
@@ -53,17 +56,19 @@ class Piece(NamedTuple):
     gradient_s: float
     update_s: float
     launch_s: float
-    experts_s: float
     host_s: float
     host_back_s: float
     state: float
     gradients: float
     weights: float
+    experts: float
     kept: float
     sums: float
     late: float
     passing: float
     beginning: float
+    before: float
+    giving: float
 
     @property
     def seconds(self) -> float:
@@ -78,8 +83,12 @@ class Alone(NamedTuple):
     readers: frozenset[int]
 
 
-UPDATE, LAUNCH, STATE, WEIGHTS, KEPT, SUMS, PASSING = map(
-    Piece._fields.index, ("update_s", "launch_s", "state", "weights", "kept", "sums", "passing")
+UPDATE, LAUNCH, STATE, WEIGHTS, EXPERTS, KEPT, SUMS, PASSING, BEFORE, GIVING = map(
+    Piece._fields.index,
+    (
+        *("update_s", "launch_s", "state", "weights", "experts"),
+        *("kept", "sums", "passing", "before", "giving"),
+    ),
 )
 """Columns of a table: seconds in front of ``STATE``, then bytes."""
 TIED = [STATE, Piece._fields.index("gradients"), WEIGHTS, SUMS]
@@ -102,31 +111,41 @@ class Table:
         self.seconds = float(self.added[:, :2].sum())
         """Of a micro-batch through all pieces."""
 
-    def stage(self, first: int, end: int, again: tuple[int, int, Table] | None = None) -> Piece:
-        """A stage: times with what is exchanged at its entry, memory as it is by itself.
+    def rows(self, first: int, end: int, again: Again = None) -> tuple[Floats, Floats]:
+        """What each piece of a stage adds, and the first one by itself.
 
         Some pieces may compute forward ``again``: from a number to another, as in a table.
         """
+        added, alone = self.added[first:end].copy(), self.alone[first]
+        if again is not None:
+            begin, middle, table = again
+            added[begin - first : middle - first] = table.added[begin:middle]
+            alone = table.alone[first] if begin == first < middle else alone
+        return added, alone
+
+    def stage(self, first: int, end: int, again: Again = None) -> Piece:
+        """A stage: times with what is exchanged at its entry, memory as it is by itself."""
         key = first, end, again[1] if again else 0
         if key not in self._known:
-            added, alone = self.added[first:end].copy(), self.alone[first]
-            if again is not None:
-                begin, middle, table = again
-                added[begin - first : middle - first] = table.added[begin:middle]
-                alone = table.alone[first] if begin == first < middle else alone
+            added, alone = self.rows(first, end, again)
             times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
             if self._tied and first <= self._tied.owner and self._tied.user < end:
                 of = self._tied.share * self.alone[self._tied.owner]
                 times[UPDATE] -= of[UPDATE] - of[LAUNCH]
                 held[TIED] -= of[TIED]
-            passing = np.append(alone[PASSING], added[1:, PASSING])
+            needs = np.vstack([alone, added[1:]])[:, PASSING:]
             # backward, what the pieces behind one have kept is free again
-            passing -= np.append(np.cumsum(added[:0:-1, KEPT])[::-1], 0.0)
+            needs -= np.append(np.cumsum(added[:0:-1, KEPT])[::-1], 0.0)[:, None]
             made = np.cumsum(np.append(alone[SUMS], added[1:, SUMS])[::-1])[::-1]
-            most = float(passing.max()), float((passing + made).max())
+            needs[:, 1] = needs[:, 0] + made
+            most = needs.max(axis=0).tolist()
             found = [*times[:STATE].tolist(), *held[STATE:PASSING].tolist(), *most]
             self._known[key] = Piece(*found)
         return self._known[key]
+
+
+Again = tuple[int, int, Table] | None
+"""The first of the pieces that compute forward again, the one behind the last, and their table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +227,7 @@ class Pieces:
         rules.received_in_parts |= piece.readers if axes.sp and axes.tp > 1 else set()
         program = training_step(rules)
         worker = program.workers[0]
-        kept, late, passing = _held(worker, graph)
+        kept, late, passing, before, giving = _held(worker, graph)
         sums = sum(task.once for task in worker.template)
         forward_ps, backward_ps = _ends(run(program))
         waits = [task.operation for task in worker.template if task.operation.layer == HOST]
@@ -219,6 +238,8 @@ class Pieces:
         host_s = max(device.roofline.host_s for device, _ in part.group.kinds)
         found = _of_phase(worker, Phase.GRADIENT)
         gradients = [task for task in found if task.operation.layer in weights]
+        each = part.group.arithmetic
+        weight = each.weight_bytes / each.gradient_bytes
         state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
         return Piece(
             forward_ps / PICOSECONDS - late_s[0],
@@ -226,17 +247,19 @@ class Pieces:
             _seconds(gradients),
             _seconds(updates),
             sum(_launch_s(task.operation, host_s) for task in updates),
-            _of_experts(updates, graph, host_s),
             dispatch_s * layers / 3,
             dispatch_s * (2 * layers + again) / 3,
             state,
             worker.gradient_bytes,
             worker.weight_bytes,
+            sum(rules.tied_largest(v) for v, node in enumerate(graph) if experts(node)) * weight,
             kept,
             sums,
             late,
             passing,
             passing + sums,
+            before,
+            giving,
         )
 
     def tied_bytes(self, axes: Axes) -> float:
@@ -275,7 +298,7 @@ def _launch_s(update: Operation, host_s: float) -> float:
 def _added(pair: Piece, before: Piece) -> Piece:
     """What the second piece of a pair adds; temporary memory is that of the pair."""
     apart = (both - one for both, one in zip(pair, before, strict=True))
-    return Piece(*apart)._replace(passing=pair.passing, beginning=pair.beginning)
+    return Piece(*[*apart][:PASSING], *pair[PASSING:])
 
 
 def _ends(timeline: Timeline) -> tuple[int, int]:
@@ -310,29 +333,29 @@ def _seconds_of(waits: Sequence[Operation], *, forward: bool) -> float:
     return sum(found) / PICOSECONDS
 
 
-def _of_experts(updates: Sequence[Task], graph: Graph, host_s: float) -> float:
-    """Seconds of updates of experts' weights, without launches."""
-    names = {node.name for node in graph if experts(node)}
-    of = [task.operation for task in updates if task.operation.layer in names]
-    return sum(one.duration_ps / PICOSECONDS - _launch_s(one, host_s) for one in of)
-
-
-def _held(worker: Worker, graph: Graph) -> tuple[float, float, float]:
+def _held(worker: Worker, graph: Graph) -> tuple[float, float, float, float, float]:
     """Bytes held when forward is over, when errors are, and what is needed besides at the most.
 
+    That is in all, and without dummies before the first gradient of weights, and from there on.
     Sums of gradients do not count: they are held from pass to pass.
     """
-    weights = _weights(graph)
+    weights, needs = _weights(graph), [0.0, 0.0]
     level = most = kept = late = 0.0
+    given = False
     for task in worker.template:
         phase, more = task.operation.phase, task.held.more - task.once
         if phase == Phase.UPDATE:
             continue
-        most = max(most, level + task.held.most - task.once)
+        gradient = phase == Phase.GRADIENT and task.operation.layer in weights
+        given = given or gradient
+        here = level + task.held.most - task.once
+        most = max(most, here)
+        dummy = task.held.most_by[GRADIENTS] - task.once if gradient and task.held.most_by else 0.0
+        needs[given] = max(needs[given], here - dummy)
         level += more
         kept = level if phase == Phase.FORWARD else kept
-        late += 0.0 if phase == Phase.GRADIENT and task.operation.layer in weights else more
-    return kept, max(late, 0.0), most - kept
+        late += 0.0 if gradient else more
+    return kept, max(late, 0.0), most - kept, needs[0] - kept, needs[1] - kept
 
 
 def pieces_of(network: Network) -> tuple[int, ...]:

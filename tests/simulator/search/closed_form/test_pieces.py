@@ -61,7 +61,7 @@ def test_experts_are_told_from_other_weights() -> None:
     block = added[2]
     experts = 3 * 4096 * 14336
     others = 4096 * (2 * 4096 + 2 * 1024 + 8)
-    share = block.experts_s / (block.update_s - block.launch_s)
+    share = block.experts / block.weights
     assert share == pytest.approx(experts / (experts + others), rel=0.01)
     assert block.weights == pytest.approx(2 * (experts + others), rel=0.01)
 
