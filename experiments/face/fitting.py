@@ -166,6 +166,8 @@ class FitResult(Result):
         others = others or "; of none do weights, gradients and optimizer fit" * (not estimated)
         if unknown := self.counted["unknown"]:
             others = f"; {unknown:,} have no formula: they come last, unranked"
+        if name := self.asked[0].without_formula:
+            others += f". Schedule {name} has no formula: they are ranked as with 1f1b"
         staged = sum(bool(row["stage_hw"]) for row in self.fits)
         if every or not staged:
             yield (
@@ -315,8 +317,13 @@ def _axes(row: dict[str, Any]) -> str:
 
 
 def _degrees(row: dict[str, Any], *names: str) -> list[str]:
-    """The axes of these names, and sp, where they split anything."""
-    return [f"{name}={row[name]}" for name in names if row[name] > 1] + ["sp"] * row["sp"]
+    """The axes of these names, etp and sp, where they split anything."""
+    whole = [f"etp={row['etp']}"] if row["etp"] and row["ep"] > 1 else []
+    return [
+        *(f"{name}={row[name]}" for name in names if row[name] > 1),
+        *whole,
+        *["sp"] * row["sp"],
+    ]
 
 
 def _options(row: dict[str, Any]) -> Iterator[str]:
@@ -342,7 +349,8 @@ def name_of(row: dict[str, Any]) -> str:
 
 def _flags(row: dict[str, Any]) -> str:
     """All of a combination as options."""
-    usual = {"recompute": "none", "update": "replicated", "stage_layers": "", "stage_hw": ""}
+    where = "cuts" if row["cuts"] else "stage_layers"
+    usual = {"recompute": "none", "update": "replicated", where: "", "stage_hw": ""}
     said = [f"--set {quote(row['size'])}"] if row["size"] else []
     if row["stage_hw"]:
         said.append("--planner axes")

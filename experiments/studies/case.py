@@ -308,6 +308,7 @@ def _check_schedule(staging: Staging) -> None:
     if max(staging.virtual, axes.vp if axes else 1) < least:
         stages = max(axes.pp if axes else staging.stages, 2)
         more = replace(axes or Axes(), pp=stages, vp=least)
+        more = more if axes and axes.pp == stages else replace(more, dp=0)  # as many as are left
         raise PlanError(
             f"schedule {staging.schedule} needs {least} stages a place or more (vp), not 1: take "
             f"--parallel {more}, or --schedule 1f1b"

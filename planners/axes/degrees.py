@@ -90,7 +90,7 @@ class Axes:
             raise PlanError(f"parallel={self}: sp is among the devices of tp; say tp, as tp=8")
         if axes.etp not in (0, 1, axes.tp):
             raise PlanError(f"parallel={self}: etp={axes.etp}: 1, or as many as tp={axes.tp}")
-        if axes.over_tp and (axes.ep % axes.tp or axes.dp % axes.ep_of_dp):
+        if not axes.splits_experts:
             raise PlanError(
                 f"parallel={self}: ep={axes.ep} does not divide dp={axes.dp}, among whose devices "
                 "experts are split, nor dp x tp into groups with all of tp"
@@ -101,6 +101,11 @@ class Axes:
     def over_tp(self) -> bool:
         """Whether experts, each whole, are split among devices of ``tp`` too."""
         return self.dp % self.ep != 0 or (self.etp == 1 < self.tp and self.ep > 1)
+
+    @property
+    def splits_experts(self) -> bool:
+        """Whether ``ep`` divides ``dp``, or ``dp`` x ``tp`` into groups with all of ``tp``."""
+        return not self.over_tp or not (self.ep % self.tp or self.dp % self.ep_of_dp)
 
     @property
     def ep_of_dp(self) -> int:

@@ -21,6 +21,8 @@ from planners.axes.stage_devices import first_nodes_of
 from simulator import Execution
 from simulator.cost.memory import capacity_bytes
 from simulator.cost.number_bytes import number_bytes
+from simulator.lowering.schedules.registry import schedule_of
+from simulator.search.closed_form import first_pass
 from simulator.search.closed_form.first_pass import Layout
 from simulator.search.updates import AUTO, check_update
 from workloads import Network, partition_graph
@@ -28,8 +30,9 @@ from workloads.attention import attention_cores
 
 SCHEDULES = ("", "zero-bubble")
 """Of stages: the usual one (1f1b, or interleaved), and one that nobody's memory forbids."""
-MOST_MICRO_BATCH = 8
-"""Of stages; where there is one, a micro-batch may be all that a replica has."""
+MOST_MICRO_BATCH, MOST_IMAGES = 8, 64
+"""Of stages, of sequences or of what has none; where there is one, a micro-batch may be all that
+a replica has."""
 VARIED = (
     *("tp", "sp", "pp", "vp", "cp", "ep", "micro-batch"),
     *("recompute", "update", "schedule", "layers"),
@@ -59,12 +62,13 @@ class Choice:
     schedule: str = ""
     layers: tuple[int, ...] = ()
     stage_hw: str = ""
+    """Of stages on devices of their own: where they are."""
     cuts: tuple[str, ...] = ()
-    """Of stages on devices of their own: where they are, and the layers that they begin with."""
+    """The layers that stages begin with, where ``layers`` do not say it."""
 
     def of(self, execution: Execution) -> Execution:
         """The execution model with it; what does not fit in memory is not run."""
-        layers = "" if self.stage_hw else ";".join(map(str, self.layers))
+        layers = "" if self.cuts else ";".join(map(str, self.layers))
         words = {
             "parallel": str(self.axes),
             "micro_batch": str(self.micro_batch or ""),
@@ -83,13 +87,14 @@ class Choice:
 
     def fields(self) -> dict[str, Any]:
         """Its values, by name."""
-        names = ("dp", "tp", "sp", "cp", "pp", "vp", "ep")
+        names = ("dp", "tp", "sp", "cp", "pp", "vp", "ep", "etp")
         each = {name: getattr(self.axes, name) for name in names}
         if self.stage_hw:  # which says them
             each |= {"dp": None, "tp": None}
         return each | {
             "stage_hw": self.stage_hw,
             "stage_layers": ";".join(map(str, self.layers)),
+            "cuts": ",".join(self.cuts),
             "schedule": self.schedule or ("interleaved" if self.axes.vp > 1 else "1f1b"),
             "micro_batch": self.micro_batch,
             "recompute": self.recompute,
@@ -125,13 +130,18 @@ class Choices:
         return Case(self.network, AXES, self.array, self.batch, execution=execution)
 
     def layout(self, choice: Choice) -> Layout:
-        """A combination as the first pass takes it."""
+        """A combination as the first pass takes it; a schedule without a formula as the usual."""
         update = Update.SHARDED if choice.update == AUTO else choice.update
-        schedule = choice.schedule or self._schedule
+        schedule = choice.schedule or ("" if self.without_formula else self._schedule)
         firsts = self._firsts(choice.layers) if choice.layers else ()
         return Layout(
             choice.axes, choice.micro_batch, choice.recompute, str(update), schedule, firsts
         )
+
+    @property
+    def without_formula(self) -> str:
+        """The schedule that is asked for, where the first pass has no formula for it."""
+        return "" if self._schedule in first_pass.SCHEDULES else self._schedule
 
     def splits(self) -> Iterator[Axes]:
         """Axes tp, sp, cp and ep of every combination, the others 1; small ones first."""
@@ -148,17 +158,27 @@ class Choices:
         devices = self.execution.planned(self.array).group.size
         for pp, vp in product(self._ways["pp"], self._ways["vp"]):
             dp, rest = divmod(devices, split.tp * split.cp * pp)
-            legal = not rest and dp and not self.batch % dp and not dp % split.ep
-            legal = legal and dp == self.held.get("dp", dp)
-            if not legal or (vp > 1 and pp == 1) or pp * vp > self._stages:
-                continue
             axes = replace(split, dp=dp, pp=pp, vp=vp)
+            legal = not rest and dp and not self.batch % dp and axes.splits_experts
+            legal = legal and dp == self.held.get("dp", dp)
+            stages = pp == 1 or "pp" in self.held or pp * vp <= self._stages
+            if not legal or (vp > 1 and pp == 1) or not stages:
+                continue
             again = self.recomputes(-(-self._blocks // (pp * vp)))
             schedules = self._schedules(axes)
-            for size, how in product(self._micro_batches(axes), self._updates(axes)):
+            sizes = [size for size in self._micro_batches(axes) if self._in_order(axes, size)]
+            for size, how in product(sizes, self._updates(axes)):
                 for schedule, layers in product(schedules, self._layers(pp * vp)):
                     for mode in again:
                         yield Choice(axes, size, mode, how, schedule, layers)
+
+    def _in_order(self, axes: Axes, size: int) -> bool:
+        """Whether the schedule that is asked for, if any, can have these stages."""
+        if not self._schedule:
+            return True
+        schedule, many = schedule_of(self._schedule), self.batch // (axes.dp * size)
+        fault = schedule.check([1] * axes.pp, axes.vp, many) if axes.pp > 1 else None
+        return axes.vp >= schedule.least_virtual and fault is None
 
     def choices(self) -> Iterator[Choice]:
         """Every legal combination of powers of two."""
@@ -219,6 +239,10 @@ class Choices:
         return ("none", *(["selective"] if self._in_parts else []), *numbers, "full")
 
     @cached_property
+    def _most(self) -> int:
+        return MOST_MICRO_BATCH if attention_cores(self.network) else MOST_IMAGES
+
+    @cached_property
     def _in_parts(self) -> bool:
         """Whether some attention keeps its scores, which need not be kept (selective)."""
         return any(len(core) > 1 for core in attention_cores(self.network))
@@ -237,7 +261,7 @@ class Choices:
         sizes = [size for size in powers_to(share) if not share % size]
         if axes.pp == 1:
             return sorted({*sizes, share})
-        return [size for size in sizes if size <= MOST_MICRO_BATCH and not share // size % around]
+        return [size for size in sizes if size <= self._most and not share // size % around]
 
     def _updates(self, axes: Axes) -> list[str]:
         """How weights may be updated: as asked, or all ways; whole in stages, as these must be."""
@@ -331,6 +355,11 @@ def varied_of(text: str | None, held: Collection[str] = ()) -> tuple[str, ...]:
 def check_varied(execution: Execution, named: Collection[str]) -> None:
     """Raise UsageError for an update that is none, and for what ``--axes`` names in vain."""
     check_update(execution)
+    if execution.staging and execution.staging.recompute:
+        raise UsageError(
+            "fit: stages that compute forward again (recompute stages:...) have no formula; take "
+            "--recompute full, selective, or a number of blocks"
+        )
     said = {
         "recompute": "" if execution.recompute == "none" else execution.recompute,
         "update": execution.update,

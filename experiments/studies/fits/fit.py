@@ -19,16 +19,18 @@ from experiments.studies.running.runner import Runner
 from experiments.studies.runs.cost import step_cost, step_energy
 from experiments.studies.step_numbers import throughput
 from planners import Axes, PlanError, Update
-from planners.axes.stage_devices import with_stages
+from planners.axes.stage_devices import first_nodes_of, with_stages
+from planners.pipeline.staging import named_cuts
 from simulator import OutOfMemoryError
 from simulator.search.closed_form.first_pass import Estimate, FirstPass
 from simulator.search.closed_form.ranking import Ranking
 from simulator.search.kinds.over_kinds import Candidate, candidates
+from workloads import partition_graph
 
 BEST = 20
 """Combinations that the engine simulates, where nobody says how many."""
 EVERY = 1 << 40
-NEARLY = 1.02
+NEARLY = 1.05
 """Estimates of memory that are so much too large are simulated: the engine tells."""
 LEAST = 0.5
 """Of an estimate, what a step is taken to last at least."""
@@ -182,6 +184,16 @@ class Fit:
         own = asked.execution.update
         free = "update" in asked.varied and not own and not asked.execution.inference
         ways = [str(Update.REPLICATED), str(Update.SHARDED)] if free else [own]
+        graph = partition_graph(asked.network)
+
+        def named(one: Candidate) -> tuple[str, ...]:
+            """The cuts of stages that numbers of blocks do not say."""
+            stages = len(one.layers)
+            with suppress(PlanError):
+                if first_nodes_of(graph, one.layers, stages) == named_cuts(graph, one.cuts, stages):
+                    return ()
+            return one.cuts
+
         return [
             Choice(
                 with_stages(one.staging).parallel or Axes(),
@@ -190,7 +202,7 @@ class Fit:
                 way,
                 layers=one.layers,
                 stage_hw=one.stage_hw,
-                cuts=one.cuts,
+                cuts=named(one),
             )
             for one in found
             for way in ways

@@ -299,7 +299,9 @@ class ExchangesOnWires(Rules):
             out = last.out_channels * last.out_area
             return last.reads[0].elements / out if last.producers[0] == nodes[0] else 0.0
         if first.dispatches:
-            return first.out_channels * first.out_area / first.reads[0].elements
+            # another stage may send what it reads
+            own = first.reads[0].elements if first.reads else first.in_channels * first.in_area
+            return first.out_channels * first.out_area / own
         return 0.0
 
     def copies(self, nodes: Sequence[int], ways: int = 2) -> float:

@@ -48,6 +48,8 @@ from simulator.search.closed_form.pieces import (
 )
 from workloads import Network, partition_graph
 
+SCHEDULES = ("1f1b", "interleaved", "gpipe", "zero-bubble")
+"""Those with a closed form."""
 IN_PARTS: dict[str, int] = {Update.SHARDED: 1, Update.GRADIENTS: 2, Update.WEIGHTS: 3}
 """How much of the optimizer's state, gradients and weights replicas keep in parts, by update."""
 
@@ -99,7 +101,7 @@ class FirstPass:
 
         Raises PlanError for a layout without a formula, or that does not fit the network.
         """
-        if layout.usual_schedule not in ("1f1b", "interleaved", "gpipe", "zero-bubble"):
+        if layout.usual_schedule not in SCHEDULES:
             raise PlanError(f"schedule {layout.usual_schedule!r} has no closed form")
         return _Step(self, layout, self._cuts(layout)).estimate(room)
 
@@ -439,11 +441,15 @@ class _Step:
         )
         if self._layout.usual_schedule == "zero-bubble":  # gradients of weights so much later
             kept += min(place, self._many - in_flight) * stages[0].late
-        if self._parts > 1:  # two buckets of gradients, when activations are gone
-            gradients = sum(one.weights for one in stages) / self._of.weight_share
-            bucket = self._of.exchanges.bucket_bytes(self._ways)
-            kept += max(min(2 * bucket, gradients) - stages[0].kept, 0.0)
-        return kept
+        if self._parts < 2:
+            return kept
+        buckets = 2 * self._of.exchanges.bucket_bytes(self._ways)
+        ends = []  # of passes, at their first piece: two buckets of gradients
+        for begins, one in zip(self._cuts[place :: self._axes.pp], stages, strict=False):
+            piece = self._stage(begins, begins + 1, place)
+            gone = one.kept + one.passing - piece.kept - piece.giving
+            ends.append(min(buckets, one.weights / self._of.weight_share) - gone)
+        return kept + max(*ends, 0.0)
 
     def _passing_units(self) -> float:
         """The most at a unit's backward pass, where its weights are gathered.

@@ -69,6 +69,46 @@ def test_several_sizes_of_an_array_as_a_table(capsys: pytest.CaptureFixture[str]
     assert f"│ {step_time} " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        # its blocks are no layers that can be counted
+        (["alexnet", "--array", "mixed-v100-t4", "--batch", "32"], "--cuts"),
+        (
+            [
+                *("mixtral-8x7b:layers=1:seq=64:hidden=64:heads=4:kv_heads=4:ffn=64", "--array"),
+                *("dgx-a100", "--batch", "8", "--parallel", "tp=2,ep=4,etp=1"),
+            ],
+            "etp=1",
+        ),
+    ],
+)
+def test_the_best_again_is_the_best(
+    asked: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", *asked, "--best", "1", "--format", "json"]) == 0
+    seconds = json.loads(capsys.readouterr().out)["fits"][0]["iteration_s"]
+    assert main(["fit", *asked, "--best", "1"]) == 0
+    best = capsys.readouterr().out.partition("The best again: ")[2].splitlines()[0]
+    assert named in best
+    step = asked[: asked.index("--batch") + 2]
+    assert main(["simulate", *step, *shlex.split(best), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["iteration_s"] == seconds
+
+
+def test_stages_that_compute_again_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """They have no formula; without a word they were left out."""
+    assert main([*FIT, "--parallel", "pp=2", "--recompute", "stages:all"]) == 2
+    assert "take --recompute full" in capsys.readouterr().err
+
+
+def test_a_schedule_without_a_formula_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    untied = ["fit", "gpt2:layers=2:seq=16:tied=no", *FIT[2:], "--schedule", "pipedream"]
+    assert main([*untied, "--axes", "pp"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Schedule pipedream has no formula: they are ranked as with 1f1b." in said
+
+
 def test_stages_that_are_not_searched_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ from simulator.cost.memory import memory_use
 from simulator.cost.roofline import core_of, cost, traffic
 from simulator.cost.training_operators import operators
 from tests.simulator.shapes import unsplit
-from workloads import Transformer, transformer
+from workloads import Transformer, partition_graph, transformer
 from workloads.layer_types.other import EXPERT_BIAS, EXPERT_GLU
 
 EXPERTS, TOPK, SEQ, HIDDEN, WIDTH = 16, 4, 64, 128, 256
@@ -351,3 +351,19 @@ def test_what_a_host_needs_holds_no_memory(pp: int) -> None:
         timeline = simulate(network, plan_of(case), array, how)
         peaks.append([one.peak_bytes for one in timeline.memory])
     assert peaks[0] == peaks[1]
+
+
+def test_a_stage_may_begin_where_tokens_go_to_experts() -> None:
+    """What it dispatches it has received, and sends as much as without stages."""
+    array, axes = load_array("dgx-h100", ["precision=bf16"]), Axes(dp=8, ep=8)
+    how = replace(DEPLOYED, staging=Staging(parallel=replace(axes, dp=4, ep=4, pp=2)))
+    names = [node.name for node in partition_graph(DEEP)]
+    first = next(name for name in names if name.endswith("dispatch"))
+    staged = replace(how, staging=replace(how.staging or Staging(), cuts=(first,)))
+    found = []
+    for one in (how, staged):
+        plan = plan_of(Case(DEEP, "axes", array, 8, execution=one))
+        timeline = simulate(DEEP, plan, array, one)
+        moved = (o for o in timeline.operations if "dispatch" in o.layer and o.kind != Kind.SEND)
+        found.append(sum(sum(o.received) for o in moved))
+    assert found[0] == pytest.approx(found[1])

@@ -1,5 +1,6 @@
 """Every legal combination of axes and options, once, and what each is as a step."""
 
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from itertools import product
@@ -7,7 +8,7 @@ from itertools import product
 import pytest
 
 from experiments.output import UsageError
-from experiments.studies.case import Case
+from experiments.studies.case import Case, plan_of
 from experiments.studies.fits.choices import VARIED, Choice, Choices, held_of, varied_of
 from experiments.studies.options import with_options
 from experiments.studies.running.outputs import run_case
@@ -65,6 +66,57 @@ def test_experts_are_split_within_dp() -> None:
         (8, 8),
     }
     assert {c.axes.ep for c in of.choices() if c.axes.pp == 2} == {1, 2, 4}
+
+
+EXPERTS = "mixtral-8x7b:layers=2:seq=16:hidden=64:heads=4:kv_heads=4:ffn=64"
+
+
+@pytest.mark.parametrize("etp", [0, 1])
+def test_experts_are_split_as_axes_can_be(etp: int) -> None:
+    """Whole ones over dp x tp, too: of 4 GPUs of tp and 2 of dp eight; none over a part of tp."""
+    held = {"etp": etp} if etp else {}
+    of = replace(asked(EXPERTS, ("tp", "ep"), count=8), held=held)
+    found = {(c.axes.dp, c.axes.tp, c.axes.ep) for c in of.choices()}
+    wanted = set()
+    for tp, ep in product((1, 2, 4), (1, 2, 4, 8)):
+        with suppress(PlanError):
+            axes = Axes(8 // tp, 1, tp, 1, ep, etp=etp).on(8, "")
+            wanted.add((axes.dp, tp, ep))
+    assert found == wanted
+    assert ((2, 4, 2) in found) == (not etp)
+    assert (2, 4, 8) in found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wanted"),
+    [
+        ("interleaved", {(2, 2), (4, 2), (2, 4)}),
+        ("zero-bubble", {(1, 1), (2, 1), (4, 1)}),
+        ("gpipe", {(1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (2, 4)}),
+    ],
+)
+def test_a_schedule_has_its_stages(schedule: str, wanted: set[tuple[int, int]]) -> None:
+    """Interleaved several at each place, others one; of eight blocks no more than eight."""
+    of = asked("gpt2:layers=8:seq=16", ("pp", "vp", "micro-batch"), count=4)
+    how = replace(DEPLOYED, staging=Staging(schedule=schedule))
+    choices = [*replace(of, execution=how).choices()]
+    assert {(c.axes.pp, c.axes.vp) for c in choices} == wanted
+    for choice in choices:
+        plan_of(of.case(choice))
+
+
+def test_a_schedule_without_a_formula_is_ranked_as_the_usual() -> None:
+    of = asked(GPT, ("pp",))
+    own = replace(of, execution=replace(DEPLOYED, staging=Staging(schedule="pipedream")))
+    choice = Choice(Axes(4, 2), 1)
+    assert (own.without_formula, of.without_formula) == ("pipedream", "")
+    assert own.layout(choice) == of.layout(choice)
+
+
+def test_micro_batches_of_images_are_larger() -> None:
+    for network, most in (("resnet18", 64), (GPT, 8)):
+        of = asked(network, ("pp", "micro-batch"), batch=512)
+        assert max(c.micro_batch for c in of.choices() if c.axes.pp > 1) == most
 
 
 def test_a_choice_is_an_execution() -> None:
