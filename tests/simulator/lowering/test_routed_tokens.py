@@ -364,6 +364,6 @@ def test_a_stage_may_begin_where_tokens_go_to_experts() -> None:
     for one in (how, staged):
         plan = plan_of(Case(DEEP, "axes", array, 8, execution=one))
         timeline = simulate(DEEP, plan, array, one)
-        moved = (o for o in timeline.operations if "dispatch" in o.layer and o.kind != Kind.SEND)
+        moved = (o for o in timeline.operations if "dispatch to" in o.layer and o.kind != Kind.SEND)
         found.append(sum(sum(o.received) for o in moved))
     assert found[0] == pytest.approx(found[1])
