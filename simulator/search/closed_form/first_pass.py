@@ -457,26 +457,16 @@ class _Step:
         Beside it is what units before it keep, and with overlap the weights of the one that is
         next, and the gradients of the one before. Its own gradients are there at the end.
         """
-        first, end = self._cuts[0], self._cuts[-1]
-        again = self._again(first, end, 0, first)
-        added, alone = self._tables[0][0].rows(first, end, again)
-        kept = np.cumsum(np.append(alone[KEPT], added[1:, KEPT]))
-        before, giving = self._tables[0][0].alone[first:end, [BEFORE, GIVING]].T
+        first, end = self._cuts
+        added, alone = self._tables[0][0].rows(first, end, self._again(first, end, 0, first))
+        kept = np.cumsum(np.append(alone[0, KEPT], added[1:, KEPT]))
+        before, giving = alone[:, [BEFORE, GIVING]].T
         several = self._ways > self._axes.ep_of_dp  # devices that have the same experts
         whole = added[:, WEIGHTS] - (0.0 if several else added[:, EXPERTS])
         beside, gradients = whole.copy(), whole / self._of.weight_share
-        if (tied := self._of.tied) and first <= tied.owner < tied.user < end:
-            # a gradient of both uses is there from the last one on, which keeps its dummy
-            owner, user, shared = (
-                tied.owner - first,
-                tied.user - first,
-                tied.share * whole[tied.owner - first],
-            )
-            gradients[user] -= shared / self._of.weight_share
-            beside[owner + 1 : user] += shared / self._of.weight_share
-            dummy = shared * self._of.array.group.arithmetic.dummy_gradients
-            giving = giving.copy()
-            giving[user] += shared / self._of.weight_share + dummy
+        if tied := self._of.tied:  # the user's gradient is the owner's, and has a dummy
+            dummy = self._of.array.group.arithmetic.dummy_gradients
+            giving[tied.user] += tied.share * whole[tied.owner] * dummy
         if self._of.execution.overlap:
             beside[1:] += whole[:-1]
             beside[:-1] += gradients[1:]

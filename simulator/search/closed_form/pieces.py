@@ -112,22 +112,22 @@ class Table:
         """Of a micro-batch through all pieces."""
 
     def rows(self, first: int, end: int, again: Again = None) -> tuple[Floats, Floats]:
-        """What each piece of a stage adds, and the first one by itself.
+        """What each piece of a stage adds, and what it is by itself.
 
         Some pieces may compute forward ``again``: from a number to another, as in a table.
         """
-        added, alone = self.added[first:end].copy(), self.alone[first]
+        added, alone = self.added[first:end].copy(), self.alone[first:end].copy()
         if again is not None:
             begin, middle, table = again
             added[begin - first : middle - first] = table.added[begin:middle]
-            alone = table.alone[first] if begin == first < middle else alone
+            alone[begin - first : middle - first] = table.alone[begin:middle]
         return added, alone
 
     def stage(self, first: int, end: int, again: Again = None) -> Piece:
         """A stage: times with what is exchanged at its entry, memory as it is by itself."""
         key = first, end, again[1] if again else 0
         if key not in self._known:
-            added, alone = self.rows(first, end, again)
+            added, (alone, *_) = self.rows(first, end, again)
             times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
             if self._tied and first <= self._tied.owner and self._tied.user < end:
                 of = self._tied.share * self.alone[self._tied.owner]

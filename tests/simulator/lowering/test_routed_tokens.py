@@ -356,6 +356,7 @@ def test_what_a_host_needs_holds_no_memory(pp: int) -> None:
 def test_a_stage_may_begin_where_tokens_go_to_experts() -> None:
     """What it dispatches it has received, and sends as much as without stages."""
     array, axes = load_array("dgx-h100", ["precision=bf16"]), Axes(dp=8, ep=8)
+    array = replace(array, stack=Stack("s", dispatcher="once"))
     how = replace(DEPLOYED, staging=Staging(parallel=replace(axes, dp=4, ep=4, pp=2)))
     names = [node.name for node in partition_graph(DEEP)]
     first = next(name for name in names if name.endswith("dispatch"))

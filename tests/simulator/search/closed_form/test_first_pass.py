@@ -133,6 +133,23 @@ def test_memory_of_weights_in_parts(
 
 
 @pytest.mark.parametrize(
+    ("network", "axes", "recompute"),
+    [
+        ("bert-base", Axes(dp=4, pp=2), "full"),
+        ("gpt2:layers=8", Axes(dp=4, pp=2, vp=2), "full"),
+        ("resnet50", Axes(dp=4, pp=2, vp=2), "none"),
+    ],
+)
+def test_memory_of_gradients_in_parts_of_stages(network: str, axes: Axes, recompute: str) -> None:
+    """Two buckets of one stage's are whole, when activations are mostly gone."""
+    of = asked(network, "h100-cluster", ("nodes=1",), 64)
+    choice = Choice(axes, 1, recompute, "gradients")
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    most = max(one["peak_bytes"] for one in outputs["memory"])
+    assert estimate.peak_bytes == pytest.approx(most, rel=0.06)
+
+
+@pytest.mark.parametrize(
     ("axes", "update", "recompute"),
     [
         (Axes(dp=8), "weights", "none"),
