@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.encodings import comment
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
-from experiments.files.job import USUAL_NODE, Job, Written, sizes_of, usual_schedule
+from experiments.files.job import USUAL_NODE, Job, Written, sizes_of
 from experiments.files.placements import placements
 from experiments.notices import tell
 from experiments.output import UsageError, to_json
@@ -20,6 +20,7 @@ from hardware.schema import OPTIMIZERS
 from planners import AXES, Axes, Plan
 from planners.axes.stage_cuts import begun_inside_blocks, blocks_of, repeats_blocks
 from planners.partition import I
+from planners.pipeline.staging import usual_schedule
 from planners.plan.updates import ZERO_STAGE, sharded
 from simulator.lowering.execution import usual
 from simulator.lowering.schedules.file import schedule_text

@@ -58,11 +58,6 @@ class Job:
         return "\n".join(lines) + "\n"
 
 
-def usual_schedule(virtual: int) -> str:
-    """What pipelines run where nobody says otherwise."""
-    return "interleaved" if virtual > 1 else "1f1b"
-
-
 def optimizer_read(one: Fields, name: str) -> str:
     """Our optimizer for a file's one; where it is neither Adam nor SGD, a note says so."""
     word = str(one.take(name, otherwise="adam"))

@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.files.job import USUAL_NODE, Job, Written, optimizer_read, usual_schedule
+from experiments.files.job import USUAL_NODE, Job, Written, optimizer_read
 from planners import Axes, PlanError
 from planners.axes.stage_devices import layout_counts, layout_of
+from planners.pipeline.staging import usual_schedule
 from workloads.importers.fields import Fields
 
 _SIZES = {

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.files.job import Job, Written, optimizer_read, toml, usual_schedule
+from experiments.files.job import Job, Written, optimizer_read, toml
 from hardware.reader import shown
 from planners import Axes
+from planners.pipeline.staging import usual_schedule
 from workloads.importers.fields import Fields
 
 MODELS = {

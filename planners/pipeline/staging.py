@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from planners.registry import Planner
 
 
+def usual_schedule(virtual: int) -> str:
+    """What pipelines run where nobody says otherwise, with so many stages at a place."""
+    return "interleaved" if virtual > 1 else "1f1b"
+
+
 @dataclass(frozen=True, slots=True)
 class Staging:
     """What is asked of a pipeline, beside the planner of its stages.
@@ -58,7 +63,7 @@ class Staging:
     @property
     def usual_schedule(self) -> str:
         """The schedule that is named, or else what is usual."""
-        return self.schedule or ("interleaved" if self.virtual > 1 else "1f1b")
+        return self.schedule or usual_schedule(self.virtual)
 
     def samples(self, pp: int) -> int | None:
         """With axes, samples of a micro-batch of each replica; None where micro-batches count."""

@@ -18,6 +18,7 @@ from planners.axes.degrees import powers_to
 from planners.axes.node_types import experts
 from planners.axes.stage_cuts import blocks_of, most_stages, usual_first_nodes
 from planners.axes.stage_devices import first_nodes_of
+from planners.pipeline.staging import usual_schedule
 from simulator import Execution
 from simulator.cost.memory import capacity_bytes
 from simulator.cost.number_bytes import number_bytes
@@ -38,13 +39,6 @@ VARIED = (
     *("recompute", "update", "schedule", "layers"),
 )
 """What is varied where nobody says; dp takes the devices that are left."""
-IN_PARTS = {
-    Update.SHARDED: ("state",),
-    Update.GRADIENTS: ("state", "gradients"),
-    Update.WEIGHTS: ("state", "gradients", "weights"),
-    AUTO: ("state",),
-}
-"""What those who have the same weights keep in parts, by update."""
 MOST = {"tp": 64, "pp": 64, "cp": 16, "vp": 8, "ep": 64}
 
 
@@ -95,7 +89,7 @@ class Choice:
             "stage_hw": self.stage_hw,
             "stage_layers": ";".join(map(str, self.layers)),
             "cuts": ",".join(self.cuts),
-            "schedule": self.schedule or ("interleaved" if self.axes.vp > 1 else "1f1b"),
+            "schedule": self.schedule or usual_schedule(self.axes.vp),
             "micro_batch": self.micro_batch,
             "recompute": self.recompute,
             "update": self.update or str(Update.REPLICATED),
@@ -308,8 +302,10 @@ class Choices:
         held = {"weights": each.weight}
         if not self.execution.inference:
             held |= {"gradients": each.gradient, "state": each.state - each.weight}
-        for what in {*IN_PARTS.get(update, ())} & {*held}:
-            held[what] /= axes.dp * axes.cp
+        parts = 1 if update == AUTO else first_pass.IN_PARTS.get(update, 0)
+        for what in ("state", "gradients", "weights")[:parts]:
+            if what in held:
+                held[what] /= axes.dp * axes.cp
         return self._parameters * sum(held.values()) / (axes.tp * axes.pp * axes.ep)
 
     def state_share(self, choice: Choice) -> float:

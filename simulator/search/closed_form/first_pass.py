@@ -29,6 +29,7 @@ import numpy as np
 from hardware import Array
 from planners import Axes, PlanError, Update
 from planners.axes.stage_cuts import blocks_of, usual_first_nodes
+from planners.pipeline.staging import usual_schedule
 from planners.plan.updates import ARRIVAL
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import Execution
@@ -71,7 +72,7 @@ class Layout:
     @property
     def usual_schedule(self) -> str:
         """The schedule that is named, or else what is usual."""
-        return self.schedule or ("interleaved" if self.axes.vp > 1 else "1f1b")
+        return self.schedule or usual_schedule(self.axes.vp)
 
 
 class Estimate(NamedTuple):
