@@ -28,6 +28,10 @@ VERBS: dict[str, Callable[[Assembler, ModelOperation], None]] = {
 }
 
 
+PRODUCTS = ("conv", "matmul", "einsum", "attention", "lstm", "gru")
+"""Verbs of layers with products; of samples, as long as one operand is computed."""
+
+
 def assemble(model: Model) -> Network:
     """The network of a model; raises NetworkError naming the model and the operation."""
     assembler = Assembler(model)
@@ -54,6 +58,10 @@ def _step(assembler: Assembler, operation: ModelOperation) -> None:
     operands = assembler.operands(operation)
     constants = [value for value in operands if isinstance(value, Constant)]
     if len(constants) == len(operands):
+        if operation.verb in PRODUCTS and any(one.trained for one in constants):
+            assembler.notes.append(
+                f"{operation.name}: a product of parameters alone is not counted, nor its gradients"
+            )
         for i, (name, shape) in enumerate(operation.outputs.items()):
             how = operation.attributes.get("part", name)
             assembler.values[name] = Constant.of(f"{how} {i}", shape, constants)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,13 +19,23 @@ _NEVER_READ = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, to
 
 
 class Reader:
-    """Operations and constants so far; a node's tensor is named after the node."""
+    """Operations and constants so far; a node's tensor is named after the node.
 
-    def __init__(self, title: str, program: torch.export.ExportedProgram) -> None:
+    ``notes`` say what of the module is not followed.
+    """
+
+    def __init__(
+        self, title: str, program: torch.export.ExportedProgram, notes: tuple[str, ...] = ()
+    ) -> None:
         self.title = title
         self.program = program
         self.constants: dict[str, Constant] = {}
         self.operations: list[ModelOperation] = []
+        self._notes = list(notes)
+        self._bases: dict[str, torch.fx.Node] = {}
+        """Of views whose memory they share."""
+        self._written: dict[str, str] = {}
+        """Of tensors into which something was written their names from then on."""
 
     def model(self) -> Model:
         """The whole program; raises NetworkError naming the node."""
@@ -53,6 +65,7 @@ class Reader:
             batch,
             frozenset(whole),
             f"PyTorch module {self.title}",
+            tuple(self._notes),
         )
 
     def _constant(self, name: str, spec: Any, value: torch.Tensor) -> None:
@@ -67,13 +80,54 @@ class Reader:
         if not outputs:
             return
         try:
-            module, constants = self.module(node), self.constants
-            self.operations += operators.translate(node, outputs, module, constants)
+            base, copies = self._written_into(node), node.target is torch.ops.aten.copy_.default
+            made = list[ModelOperation]()
+            if base is None or not copies or node.users:
+                made += operators.translate(node, outputs, self.module(node), self.constants)
+            if base is not None:
+                made.append(self._write(base, node, node.args[1] if copies else node))
+            now = self._written
+            self.operations += [
+                replace(one, inputs=tuple(now.get(name, name) for name in one.inputs))
+                for one in made
+            ]
+            if base is not None:
+                now[base.name] = next(iter(made[-1].outputs))
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             problem = f"{type(error).__name__}: {error}"[:300]
             raise NetworkError(
                 f"{self.title}, node {node.name!r}: {node.target} is not read ({problem})"
             ) from None
+
+    def _written_into(self, node: torch.fx.Node) -> torch.fx.Node | None:
+        """The tensor into a view of which a node writes, where it is read again; else None."""
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.arguments or not node.args:
+            return None
+        of, into = node.args[0], schema.arguments[0].alias_info
+        if not isinstance(of, torch.fx.Node) or into is None:
+            return None
+        if into.is_write:
+            base = self._bases.get(of.name)
+            again = base is not None and any(
+                self._order[one] > self._order[node] for one in base.users
+            )
+            return base if again else None
+        self._bases[node.name] = self._bases.get(of.name, of)
+        if node.target is torch.ops.aten.detach.default and of.name not in self.constants:
+            self._notes.append(f"{node.name}: gradients go through detach here")
+        return None
+
+    @cached_property
+    def _order(self) -> Mapping[torch.fx.Node, int]:
+        return {node: number for number, node in enumerate(self.program.graph.nodes)}
+
+    def _write(self, base: torch.fx.Node, node: torch.fx.Node, what: Any) -> ModelOperation:
+        """The base with ``what`` a node writes into a part of it."""
+        name = f"{self.module(node)}.{node.name}".lstrip(".")
+        inputs = tuple(filter(None, map(operators.tensor_name, (base, what))))
+        outputs = shapes_of(f"{node.name}.whole", base.meta["val"])
+        return ModelOperation(name, "other", inputs, outputs, {"operator": "write"})
 
     def module(self, node: torch.fx.Node) -> str:
         """The module that a node belongs to."""

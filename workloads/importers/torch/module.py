@@ -45,7 +45,11 @@ def from_torch(
     except Exception as error:  # whatever a stranger's module raises while it is traced
         text = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
         raise NetworkError(f"{title}: torch.export cannot trace it: {text}") from None
-    return assemble(Reader(name or type(built).__name__, program).model())
+    trained = [one.requires_grad for one in built.parameters()]
+    frozen = trained.count(False)
+    notes = (f"{frozen} of {len(trained)} parameters need no gradient: all are trained here",)
+    reader = Reader(name or type(built).__name__, program, notes if frozen else ())
+    return assemble(reader.model())
 
 
 def _exported(module: Any, inputs: tuple[tuple[Any, ...], dict[str, Any]], mode: Any) -> Any:
