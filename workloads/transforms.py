@@ -221,6 +221,7 @@ def eager(network: Network) -> Network:
     """A network as eager PyTorch runs it: each element-wise operator is a kernel of its own.
 
     Each reads what the one before it has written, and the loss is eager, too (``EAGER_LOSS``).
+    Batch norms are kernels of their own, and largest elements of windows have indices.
     ``apart`` is for frameworks that write their usual chains of them as one kernel by hand.
     """
     readers = {source for layer in network.layers for source in layer.inputs}
@@ -228,7 +229,10 @@ def eager(network: Network) -> Network:
     def changed(layer: Layer) -> Layer:
         if layer.operator == LOSS or _is_loss(layer, readers):
             return replace(layer, kind=OTHER, operator=EAGER_LOSS)
-        return replace(layer, apart=True) if _alone(layer) else layer
+        if layer.kind == "batch_norm":
+            scales = layer.type.further_parameters(layer)
+            return replace(layer, kind=OTHER, operator="batch_norm", extra=scales, apart=True)
+        return replace(layer, apart=True) if _alone(layer) or layer.kind == "max_pool" else layer
 
     return summed(replace(network, layers=tuple(map(changed, network.layers))))
 

@@ -51,7 +51,7 @@ NVIDIA/Megatron-LM, core/tensor_parallel/cross_entropy.py, forward, in place: th
 (read), that subtracted (read and written), exponentials (read and written), their sum (read), and
 each divided by it (read and written).
 """
-NORMS = frozenset({"layer_norm", "rms_norm"})
+NORMS = frozenset({"layer_norm", "rms_norm", "batch_norm"})
 """Operators with a vector of weights, whose kernels write narrow numbers, too."""
 DROPOUT = "dropout"
 """Its mask is written forward and read backward, a byte for each element."""
@@ -62,6 +62,13 @@ VIEWS = frozenset(_VIEWS.split())
 _LINEAR = "add_table add sub neg scale div mul cast dropout rotary"
 LINEAR = frozenset(_LINEAR.split())
 """Element-wise with constants or masks: backward needs no values."""
+_MOVING = """
+    pad constant_pad_nd reflection_pad replication_pad zero_pad roll flip pixel_shuffle
+    pixel_unshuffle depthtospace spacetodepth upsample resize interpolate cat concat stack repeat
+    tile copy write index_select gather
+"""
+MOVING = tuple(_MOVING.split())
+"""What operators that only move numbers are called, or begin with: backward needs no values."""
 _CURVED = """
     relu relu6 leaky_relu prelu elu selu celu gelu quick_gelu silu swish mish sigmoid hardsigmoid
     hard_sigmoid hardswish hard_swish hardtanh tanh softplus softsign clip clamp abs erf exp log
@@ -118,8 +125,11 @@ class Other(LayerType):
         if layer.operator in KERNELS:
             reads, writes = KERNELS[layer.operator][1]
             return (Step((Role.ERROR,) * reads, (Role.ERRORS,) * writes),)
-        if layer.apart and layer.operator in LINEAR:
+        if layer.operator.startswith(MOVING):
             return (Step((Role.ERROR,), (Role.ERRORS,)),)
+        if layer.apart and layer.operator in LINEAR:
+            scale = Step((Role.ERROR, Role.INPUTS), what="weight gradient")
+            return (Step((Role.ERROR,), (Role.ERRORS,)), *[scale] * self._scaled(layer))
         if layer.operator in _DERIVED:
             return (Step((Role.ERROR, Role.OUTPUT), (Role.ERRORS,)),)
         if layer.apart and layer.operator in NORMS:
@@ -136,8 +146,11 @@ class Other(LayerType):
         return layer.operator in LINEAR | CURVED and out == into
 
     def needs_values(self, layer: Layer) -> bool:
-        scaled = layer.operator in ("mul", "scale", "div") and layer.extra > 0
-        return scaled or layer.operator in CURVED
+        return self._scaled(layer) or layer.operator in CURVED
+
+    def _scaled(self, layer: Layer) -> bool:
+        """Whether it multiplies by trained numbers."""
+        return layer.operator in ("mul", "scale", "div") and layer.extra > 0
 
     def view(self, layer: Layer) -> bool:
         return layer.operator in VIEWS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.layer_types.base import Layer, LayerType, Role, Step, register
+from workloads.layer_types.base import Kept, Layer, LayerType, Role, Step, register
 from workloads.layer_types.linear import slid
 from workloads.tensors import NetworkError, Tensor
 
@@ -53,12 +53,28 @@ class Pool(LayerType):
 
 @register
 class MaxPool(Pool):
-    """The largest element of a window."""
+    """The largest element of a window.
+
+    What is ``apart`` keeps where each was, as PyTorch's indices (8 B), from forward to backward.
+    """
 
     name = "max_pool"
 
+    def forward(self, layer: Layer) -> tuple[Step, ...]:
+        outputs = (Role.OUTPUT, _places(layer)) if layer.apart else (Role.OUTPUT,)
+        return (Step((Role.INPUTS,), outputs),)
+
+    def backward(self, layer: Layer, *, needed: bool) -> tuple[Step, ...]:
+        if not layer.apart:
+            return super().backward(layer, needed=needed)
+        return (Step((Role.ERROR, _places(layer)), (Role.ERRORS,)),) if needed else ()
+
     def element_cycles(self, layer: Layer, *, forward: bool) -> float:
         return float(layer.kernel_area if forward else 1)
+
+
+def _places(layer: Layer) -> Kept:
+    return Kept("indices", layer.output.channels, 8.0)
 
 
 @register
