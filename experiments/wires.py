@@ -115,6 +115,8 @@ class WiresResult(Result):
             f"{self.ranks} ranks on {self.nodes} node{'s' * (self.nodes > 1)}.",
             f"Median error {after:.1%}; with the constants as they were {before:.1%}.",
         ]
+        if after > before:
+            said.append("The constants as they were fit better: take more rows, or keep those.")
         if any(key.endswith(".protocols") for key in self.constants):
             said.append(f"Protocols of small messages take {found.slower:.3g} times as long.")
         return [table, *said]
@@ -178,6 +180,12 @@ def calibrated_wires(
     own = settings.get(f"{at}.efficiency")
     was_s = max(tier.latency_s or Link().latency_s, RANGES["latency_s"][0])
     before, link = seconds([]), Link(float(own.value) if own else 1.0, was_s)
+    other = Link(link.efficiency / 2, link.latency_s * 2)
+    if seconds(changed(other)) == seconds(changed(link)):
+        raise UsageError(
+            f"{measured.path}: its {measured.ranks} ranks, as the first cores of {array}, send "
+            f"nothing over links of level {level}; take rows of more ranks"
+        )
     small = [row for row in measured.rows if row.bytes <= LARGE]
     large = [row for row in measured.rows if row.bytes > LARGE]
     split = f"{at}.protocols" in settings and len(large) >= ENOUGH

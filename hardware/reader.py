@@ -349,6 +349,8 @@ def parse_csv(text: str, origin: str | Path, error: Error, most: int = MOST_ROWS
     """
     lines = _lines(text, origin, error)
     where, header = next(lines, (f"{origin}:1", []))
+    if len(header) == 1 and (other := [one for one in ";\t" if one in header[0]]):
+        raise error(f"{where}: columns are separated by {other[0]!r}; take commas")
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise error(f"{where}: column {twice[0]} twice")
     rows = []

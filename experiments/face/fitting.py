@@ -468,8 +468,8 @@ def _sizes(vary: str | None, changes: Sequence[str]) -> Iterator[tuple[str, list
         yield "", [*changes]
         return
     axis = parse_vary(vary)
-    if axis.key == "array":
-        raise UsageError(f"--vary {vary}: fit is of one array; ask for each by --array")
+    if axis.key in ("array", "batch"):
+        raise UsageError(f"--vary {vary}: fit is of one {axis.key}; ask for each by --{axis.key}")
     for value in axis.values:
         yield f"{axis.key}={value.label}", [*changes, f"{axis.key}={value.label}"]
 

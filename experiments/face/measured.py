@@ -22,6 +22,7 @@ from experiments.measured.rows import load, shipped
 from experiments.measured.section import Section, lines
 from experiments.measured.steps import RingRow
 from experiments.measured.study import predicted
+from experiments.notices import tell
 from experiments.output import UsageError, deliver, fitted, hearing
 from experiments.results.result import Result
 from experiments.wires import WiresResult, calibrated_wires
@@ -112,6 +113,10 @@ def validate(
         raise UsageError(f"{flag} is not for measured rows; leave it out, or --rows")
     measured = load(os.fspath(rows))
     fitted_on = shipped() if calibration is None else load(os.fspath(calibration))
+    if calibration is not None:
+        both = {row.id for row in measured} & {row.id for row in fitted_on}
+        if both:
+            tell(f"{len(both)} of the rows are among those of --calibration: they are fitted")
     with running(options, len(measured) + 2 * len(fitted_on)) as (runner, progress, _):
         study = predicted(measured, fitted_on, runner, per_source, progress, estimate=estimate)
     ranked = large_models.ranking(study.outcomes) if rank else []
@@ -156,6 +161,8 @@ def tables_of(path: str | None) -> tuple[Sequence[PodRow], Sequence[RingRow], Se
     if path is None:
         return pods.shipped(), steps.shipped_rings(), ()
     rows = parse_csv(read_text(path, UsageError, "such a table"), path, UsageError, MOST_ROWS)
+    if {"id", "hw", "step_s"} <= rows[0][1].keys():
+        raise UsageError(f"--table {path}: these are measured steps of large models; take --rows")
     if rows[0][1].keys() == steps.RingRow.model_fields.keys():
         return pods.shipped(), checked_rows(steps.RingRow, rows, UsageError), ()
     if rows[0][1].keys() == collectives.LatencyRow.model_fields.keys():

@@ -14,10 +14,11 @@ from experiments.measured.machine import stack_of
 from experiments.measured.rows import Row
 from experiments.measured.section import Column, Record, grouped, median_error, relative
 from experiments.measured.study import Progress, at_share, probe, ready
+from experiments.notices import tell
 from experiments.output import UsageError
 from experiments.studies.running.runner import Runner
 
-ENOUGH = 3
+ENOUGH, NOT_KNOWN = 3, "is not known"
 COLUMNS = (
     Column("row", "id"),
     Column("measured [s]", "measured_s", "{:.4g}"),
@@ -61,11 +62,21 @@ class Calibration:
 
 def calibrated(rows: Sequence[Row], runner: Runner, progress: Progress) -> Calibration:
     """Fit one share for each chip and format; raises UsageError where rows are of no use."""
-    cases = {row.id: one for row in rows if isinstance(one := ready(row), RowCase) and row.step_s}
+    cases, left_out = dict[str, RowCase](), dict[str, str]()
+    for row in rows:
+        one = ready(row)
+        if isinstance(one, RowCase) and row.step_s:
+            cases[row.id] = one
+        else:
+            left_out[row.id] = "step_s is missing" if isinstance(one, RowCase) else str(one)
     if not cases:
-        raise UsageError(
-            "no row can be simulated: " + "; ".join(str(ready(row)) for row in rows[:3])
-        )
+        raise UsageError("no row can be simulated: " + "; ".join([*left_out.values()][:3]))
+    for name, why in left_out.items():
+        tell(f"Row {name} is left out: {why}")
+    assumed = {what: name for name, one in cases.items() for what in one.split.assumed}
+    for what, name in assumed.items():
+        if NOT_KNOWN in what:
+            tell(f"Row {name}: {what}")
     if mixed := [name for name, one in cases.items() if len(one.case.array.group.kinds) > 1]:
         raise UsageError(
             f"rows on several kinds of chips tell no chip's share: {', '.join(mixed[:3])}; leave "

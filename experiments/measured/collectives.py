@@ -19,6 +19,7 @@ from experiments.measured.section import (
     median_error,
     relative,
 )
+from experiments.notices import tell
 from experiments.output import UsageError
 from experiments.studies.published_values import shipped_rows
 from hardware import Array, Group, Topology, Wires, load_array
@@ -124,7 +125,13 @@ def array_of(device: str, path: str) -> str:
 
 
 def latencies(rows: Sequence[LatencyRow]) -> list[CollectiveRow]:
-    """Rows of a table of latencies, by arrays of the catalog."""
+    """Rows of a table of latencies, by arrays of the catalog; tells of devices that it lacks."""
+    names = [device.removeprefix("NVIDIA ") for device in dict.fromkeys(r.device for r in rows)]
+    if unknown := [one for one in names if not one.startswith(tuple(ARRAYS))]:
+        tell(
+            f"Rows of {', '.join(one[:40] for one in unknown[:3])} are left out: a device's name "
+            f"begins with one of {', '.join(ARRAYS)}"
+        )
     return [
         CollectiveRow(
             system=row.device,

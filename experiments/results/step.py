@@ -210,8 +210,13 @@ class StepResult(Result):
         return aliased(found)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One line: what of ``to_dict`` is a single value."""
-        return [flat(self.to_dict())]
+        """One line: what of ``to_dict`` is a single value, of a run's and its cost's, too."""
+        found = self.to_dict()
+        parts = ("cost", "energy", "goodput", "run", "spread")
+        more = (
+            (f"{one}.{key}", v) for one in parts for key, v in flat(found.get(one) or {}).items()
+        )
+        return [flat(found) | dict(more)]
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each record, in the order in which they ended.

@@ -83,7 +83,9 @@ class Grid:
             raise SpecError(_blaming(str(error), chosen)) from None
         batch = chosen.get("batch", str(self.batch))
         if not (batch.isascii() and batch.isdigit() and len(batch) < 40):
-            raise UsageError(f"--vary batch={batch}: must be a whole number")
+            raise UsageError(
+                f"--vary batch={batch}: must be a whole number, or a range as 64:256:log:3"
+            )
         objective = chosen.get("objective", self.objective)
         if objective not in OBJECTIVES:
             raise UsageError(f"--vary objective={objective}: one of {', '.join(OBJECTIVES)}")

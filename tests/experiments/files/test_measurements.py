@@ -179,6 +179,17 @@ def test_the_command_writes_an_array_that_has_these_links(
     ):
         assert main(["calibrate", *words]) == 2
         assert said in capsys.readouterr().err
+    # two ranks are the two cores of one chip: no link says anything of them
+    pair = HEAD + ranks(1, 2) + table("all_reduce", few, 2)
+    Path("two.txt").write_text(pair)
+    Path("cores.toml").write_text(
+        'kind = "array"\nexecution = "deployed"\n[topology]\njoins = "chips"\n'
+        '[[topology.levels]]\nkind = "switch"\nbandwidth = "25 GB/s"\n'
+        '[[devices]]\ndevice = "tpu-v3"\ncount = 2\n'
+    )
+    assert main(["calibrate", "two.txt", "--array", "cores.toml", "--output", "no.toml"]) == 2
+    assert "send nothing over links of level 0" in " ".join(capsys.readouterr().err.split())
+    assert not Path("no.toml").exists()
     Path("all_reduce.txt").write_text(Path("all_reduce.txt").read_text().replace("H100", "X1"))
     assert main(["calibrate", "all_reduce.txt"]) == 2
     assert "no array of the catalog has it" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from experiments.measured.collectives import (
     measured_section,
     shipped,
 )
+from experiments.notices import AccelarrayWarning
 from hardware import Wires, load_array
 from simulator import chosen
 from simulator.collectives.choice import ALGORITHMS
@@ -198,7 +199,8 @@ def test_latencies_are_read_by_their_columns_and_come_out(tmp_path: Path) -> Non
     lines += [f"{d},{op},{n},{ms},1,{size}" for d, op, n, ms, size in LATENCIES]
     (table := tmp_path / "latencies.csv").write_text("\n".join(lines))
     *_, rows = tables_of(str(table))
-    found = list(measured(latencies(rows)))
+    with pytest.warns(AccelarrayWarning, match="are left out: a device's name begins with one"):
+        found = list(measured(latencies(rows)))
     assert len(found) == len(LATENCIES) - 1
     assert max(abs(case["error"]) for case in found) < 0.15
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from accelarray import validate
 from experiments.cli import main
 from experiments.measured import study
 from experiments.measured.calibrated import calibrated, said, toml_of
@@ -32,6 +33,7 @@ from experiments.measured.study import (
     spread_over,
     work_of,
 )
+from experiments.notices import AccelarrayWarning
 from experiments.output import UsageError
 from experiments.scripts.leave_one_out import errors_with
 from experiments.studies.case import step_of
@@ -294,6 +296,29 @@ def test_a_stack_of_ones_own(truth: list[dict[str, object]], tmp_path: Path) -> 
 
     array = load_array("h100-cluster", [f"stack={path}", "precision=bf16"])
     assert array.group.kinds[0][0].roofline.matrix_efficiency == pytest.approx(one.share, rel=1e-4)
+
+
+def test_rows_that_tell_nothing_are_told(truth: list[dict[str, object]]) -> None:
+    """They were left out, and a word that is not known taken for another, silently."""
+    bad = [small(id="odd", dp=3), small(id="no step", step_s="")]
+    first, *others = truth
+    rows = [small(**(first | {"attn": "flesh"})), *(small(**row) for row in others), *bad]
+    with pytest.warns(AccelarrayWarning) as told:
+        found = calibrated(rows, Runner(), lambda done: None)
+    assert len(found.rows) == len(truth)
+    said = " ".join(str(one.message) for one in told)
+    assert "Row odd is left out: dp 3 x tp 2" in said
+    assert "Row no step is left out: step_s is missing" in said
+    assert f"Row {first['id']}: attn 'flesh' is not known" in said
+
+
+def test_rows_that_are_fitted_and_judged_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(table(SMALL))
+    with pytest.warns(AccelarrayWarning, match="1 of the rows are among those of --calibration"):
+        validate(rows=path, calibration=path, estimate=True)
+    with pytest.raises(UsageError, match="measured steps of large models; take --rows"):
+        validate(path)
 
 
 def test_one_stack_at_a_time() -> None:

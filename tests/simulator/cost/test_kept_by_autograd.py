@@ -46,8 +46,8 @@ def kept_by_autograd(module: Any, x: Any) -> int:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         output = module(x)
-    own: int = output.untyped_storage().nbytes()
-    return sum(size for size, _ in found.values()) + own
+    own = int(output.untyped_storage().nbytes())
+    return own + sum(int(size) for size, _ in found.values())
 
 
 SAME = {"kernel_size": 3, "padding": 1}
