@@ -180,12 +180,9 @@ def calibrated_wires(
     own = settings.get(f"{at}.efficiency")
     was_s = max(tier.latency_s or Link().latency_s, RANGES["latency_s"][0])
     before, link = seconds([]), Link(float(own.value) if own else 1.0, was_s)
-    other = Link(link.efficiency / 2, link.latency_s * 2)
-    if seconds(changed(other)) == seconds(changed(link)):
-        raise UsageError(
-            f"{measured.path}: its {measured.ranks} ranks, as the first cores of {array}, send "
-            f"nothing over links of level {level}; take rows of more ranks"
-        )
+    if seconds(changed(Link(link.efficiency / 2, link.latency_s * 2))) == seconds(changed(link)):
+        said = f"its {measured.ranks} ranks are the first cores of {array}, which send nothing over"
+        raise UsageError(f"{measured.path}: {said} links of level {level}; take more ranks")
     small = [row for row in measured.rows if row.bytes <= LARGE]
     large = [row for row in measured.rows if row.bytes > LARGE]
     split = f"{at}.protocols" in settings and len(large) >= ENOUGH

@@ -23,8 +23,8 @@ from simulator import Execution
 from simulator.cost.memory import capacity_bytes
 from simulator.cost.number_bytes import number_bytes
 from simulator.lowering.schedules.registry import schedule_of
-from simulator.search.closed_form import first_pass
-from simulator.search.closed_form.first_pass import Layout
+from simulator.search.closed_form import layouts
+from simulator.search.closed_form.layouts import Layout
 from simulator.search.updates import AUTO, check_update
 from workloads import Network, partition_graph
 from workloads.attention import attention_cores
@@ -135,7 +135,7 @@ class Choices:
     @property
     def without_formula(self) -> str:
         """The schedule that is asked for, where the first pass has no formula for it."""
-        return "" if self._schedule in first_pass.SCHEDULES else self._schedule
+        return "" if self._schedule in layouts.SCHEDULES else self._schedule
 
     def splits(self) -> Iterator[Axes]:
         """Axes tp, sp, cp and ep of every combination, the others 1; small ones first."""
@@ -302,7 +302,7 @@ class Choices:
         held = {"weights": each.weight}
         if not self.execution.inference:
             held |= {"gradients": each.gradient, "state": each.state - each.weight}
-        parts = 1 if update == AUTO else first_pass.IN_PARTS.get(update, 0)
+        parts = 1 if update == AUTO else layouts.IN_PARTS.get(update, 0)
         for what in ("state", "gradients", "weights")[:parts]:
             if what in held:
                 held[what] /= axes.dp * axes.cp

@@ -337,11 +337,11 @@ def deliveries(
     ``pairs`` are what is held (everything once) and wanted; ``size`` is the whole tensor's.
     """
     known = list(pairs)
-    whole = Delivery(_sent(wires, [messages(*pair) for pair in known], size))
+    whole = Delivery(sent_together(wires, [messages(*pair) for pair in known], size))
     parts = [in_parts(*pair) for pair in known]
     if all(together is None for _, together in parts):
         return [whole, whole]
-    sent = _sent(
+    sent = sent_together(
         wires, [messages(pair[0], own) for pair, (own, _) in zip(known, parts, strict=True)], size
     )
     gathered = [_gathered(wires, one, size, algorithm) for _, one in parts if one]
@@ -364,7 +364,7 @@ def quicker(ways: Sequence[Sequence[Delivery]]) -> list[Delivery]:
     return list(min(zip(*ways, strict=True), key=lambda way: sum(one.alone_ps for one in way)))
 
 
-def _sent(wires: Wires, all_: Sequence[Messages], size: float) -> Carried:
+def sent_together(wires: Wires, all_: Sequence[Messages], size: float) -> Carried:
     """All messages at once, at one pace."""
     found = Messages(*(np.concatenate(parts) for parts in zip(*all_, strict=True)))
     if not len(found.sources):

@@ -15,6 +15,8 @@ from simulator.collectives.groups import Lattice, Rows
 from simulator.engine.jobs import Ints
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.execution import Execution
+from simulator.lowering.pipeline.transfers import sent_together
+from simulator.sharding.regions import Messages
 
 
 class Nodes:
@@ -80,11 +82,13 @@ class ExchangeTimes:
         the ``whole`` all goes at once; without buckets each layer goes alone.
         """
         whole_s = bucket_s = last_s = 0.0
+        if axes.ep_of_dp == 1:  # the same devices exchange both
+            dense, routed = dense + routed, 0.0
         for size, ep in ((dense, 1), (routed, axes.ep_of_dp)):
             if not size:
                 continue
             rows = self._alike(axes, ep) + place * axes.dp * axes.cp * axes.tp
-            bucket = self.bucket_bytes(rows.shape[1]) or ends[0]
+            bucket = self.bucket_bytes(rows.shape[1])
             full = size if whole else min(size, max(bucket, each) or size)
             own = [one if ep == 1 and full < one else 0.0 for one in ends]
             own_s = [self._collective_s(what, rows, one) for one in own]
@@ -147,10 +151,9 @@ class ExchangeTimes:
         if key not in self._known:
             sources = np.arange(place * each, (place + 1) * each)
             targets = (sources + each) % (each * axes.pp)
-            flows = self._wires.loads(sources, targets, np.ones(each))
-            byte_s = float((flows / self._wires.bandwidth).max())
-            latency_s = self._wires.message_latency_s(sources[:1], targets[:1])
-            self._known[key] = byte_s * size + latency_s
+            messages = Messages(sources, targets, np.ones(each))
+            sent = sent_together(self._wires, [messages], size)
+            self._known[key] = sent.alone_ps / PICOSECONDS
         return self._known[key]
 
     def handed_s(self, axes: Axes, place: int, size: float) -> float:

@@ -129,15 +129,15 @@ class Table:
         if key not in self._known:
             added, (alone, *_) = self.rows(first, end, again)
             times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
+            needs = np.vstack([alone, added[1:]])[:, PASSING:]
             if self._tied and first <= self._tied.owner and self._tied.user < end:
                 of = self._tied.share * self.alone[self._tied.owner]
                 times[UPDATE] -= of[UPDATE] - of[LAUNCH]
                 held[TIED] -= of[TIED]
-            needs = np.vstack([alone, added[1:]])[:, PASSING:]
+                needs[: self._tied.owner - first + 2, 1] -= of[SUMS]  # the user had them
             # backward, what the pieces behind one have kept is free again
             needs -= np.append(np.cumsum(added[:0:-1, KEPT])[::-1], 0.0)[:, None]
-            made = np.cumsum(np.append(alone[SUMS], added[1:, SUMS])[::-1])[::-1]
-            needs[:, 1] = needs[:, 0] + made
+            needs[:, 1] += np.append(np.cumsum(added[:0:-1, SUMS])[::-1], 0.0)  # made behind it
             most = needs.max(axis=0).tolist()
             found = [*times[:STATE].tolist(), *held[STATE:PASSING].tolist(), *most]
             self._known[key] = Piece(*found)
@@ -227,7 +227,7 @@ class Pieces:
         rules.received_in_parts |= piece.readers if axes.sp and axes.tp > 1 else set()
         program = training_step(rules)
         worker = program.workers[0]
-        kept, late, passing, before, giving = _held(worker, graph)
+        kept, late, passing, beginning, before, giving = _held(worker, graph)
         sums = sum(task.once for task in worker.template)
         forward_ps, backward_ps = _ends(run(program))
         waits = [task.operation for task in worker.template if task.operation.layer == HOST]
@@ -257,7 +257,7 @@ class Pieces:
             sums,
             late,
             passing,
-            passing + sums,
+            beginning,
             before,
             giving,
         )
@@ -333,14 +333,15 @@ def _seconds_of(waits: Sequence[Operation], *, forward: bool) -> float:
     return sum(found) / PICOSECONDS
 
 
-def _held(worker: Worker, graph: Graph) -> tuple[float, float, float, float, float]:
+def _held(worker: Worker, graph: Graph) -> tuple[float, ...]:
     """Bytes held when forward is over, when errors are, and what is needed besides at the most.
 
-    That is in all, and without dummies before the first gradient of weights, and from there on.
-    Sums of gradients do not count: they are held from pass to pass.
+    That is in all, with the sums of gradients that are made so far, and without dummies before
+    the first gradient of weights, and from there on. Else sums do not count: they are held from
+    pass to pass.
     """
     weights, needs = _weights(graph), [0.0, 0.0]
-    level = most = kept = late = 0.0
+    level = most = kept = late = made = beginning = 0.0
     given = False
     for task in worker.template:
         phase, more = task.operation.phase, task.held.more - task.once
@@ -349,13 +350,14 @@ def _held(worker: Worker, graph: Graph) -> tuple[float, float, float, float, flo
         gradient = phase == Phase.GRADIENT and task.operation.layer in weights
         given = given or gradient
         here = level + task.held.most - task.once
-        most = max(most, here)
+        most, beginning = max(most, here), max(beginning, made + here + task.once)
+        made += task.once
         dummy = task.held.most_by[GRADIENTS] - task.once if gradient and task.held.most_by else 0.0
         needs[given] = max(needs[given], here - dummy)
         level += more
         kept = level if phase == Phase.FORWARD else kept
         late += 0.0 if gradient else more
-    return kept, max(late, 0.0), most - kept, needs[0] - kept, needs[1] - kept
+    return kept, max(late, 0.0), *(one - kept for one in (most, beginning, *needs))
 
 
 def pieces_of(network: Network) -> tuple[int, ...]:

@@ -19,7 +19,8 @@ from heapq import heappush, heapreplace
 from math import inf
 
 from planners import Axes, PlanError
-from simulator.search.closed_form.first_pass import Estimate, FirstPass, Layout
+from simulator.search.closed_form.first_pass import FirstPass
+from simulator.search.closed_form.layouts import Estimate, Layout
 
 NEAR = 1.25
 """How much slower than the slowest that is asked for the usual stages and schedule may be, where

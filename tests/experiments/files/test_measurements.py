@@ -188,7 +188,7 @@ def test_the_command_writes_an_array_that_has_these_links(
         '[[devices]]\ndevice = "tpu-v3"\ncount = 2\n'
     )
     assert main(["calibrate", "two.txt", "--array", "cores.toml", "--output", "no.toml"]) == 2
-    assert "send nothing over links of level 0" in " ".join(capsys.readouterr().err.split())
+    assert "which send nothing over links of level 0" in " ".join(capsys.readouterr().err.split())
     assert not Path("no.toml").exists()
     Path("all_reduce.txt").write_text(Path("all_reduce.txt").read_text().replace("H100", "X1"))
     assert main(["calibrate", "all_reduce.txt"]) == 2
