@@ -134,6 +134,58 @@ def test_memory_of_weights_in_parts(
 
 
 @pytest.mark.parametrize(
+    ("network", "choice"),
+    [
+        # GPipe has all micro-batches in flight before the first sums, 1F1B its two
+        (
+            "llama3-8b:layers=4:seq=1024",
+            Choice(Axes(2, 2, cp=2), 1, schedule="gpipe", layers=(3, 1)),
+        ),
+        ("llama3-8b:layers=4:seq=1024", Choice(Axes(2, 2, cp=2), 2, layers=(3, 1))),
+        # logits are gone when the head's weights have gradients
+        ("bert-base", Choice(Axes(dp=8), 2)),
+        ("bert-base", Choice(Axes(dp=8), 1, "full")),
+    ],
+)
+def test_memory_of_sums_from_where_they_are_made(network: str, choice: Choice) -> None:
+    of = asked(network, "h100-cluster", ("nodes=1",), 8 if "llama" in network else 16)
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    most = max(one["peak_bytes"] for one in outputs["memory"])
+    assert estimate.peak_bytes == pytest.approx(most, rel=0.015)
+
+
+def seconds_of(of: Choices, choice: Choice) -> tuple[float, float]:
+    """By the first pass, and by the engine."""
+    return passing(of).estimate(of.layout(choice)).seconds, run_choice(of.case(choice))[
+        "iteration_s"
+    ]
+
+
+def test_sends_go_as_their_protocol_says() -> None:
+    """On links of 1 GB/s the time of half a rate counts in proportion, which sends do not have."""
+    slow = ("nodes=1", "topology.levels.0.bandwidth=1 GB/s")
+    of = asked("llama3-8b:layers=8:hidden=1024:heads=8:ffn=2048:seq=1024", "h200-cluster", slow, 32)
+    of = replace(of, execution=replace(of.execution, mode="inference"))
+    ours, engine = seconds_of(of, Choice(Axes(dp=4, pp=2), 1))
+    assert ours == pytest.approx(engine, rel=0.01)
+
+
+@pytest.mark.parametrize("update", ["replicated", "sharded"])
+def test_without_buckets_each_layer_is_summed_alone(update: str) -> None:
+    of = asked("bert-base", "h200-cluster", ("nodes=3",), 48)
+    of = replace(of, execution=replace(of.execution, bucket_bytes=0.0))
+    ours, engine = seconds_of(of, Choice(Axes(dp=3, tp=4, cp=2), 4, update=update))
+    assert ours == pytest.approx(engine, rel=0.07)
+
+
+def test_experts_on_one_device_are_exchanged_with_the_others() -> None:
+    """Each channel of a depthwise convolution is an expert that could be split."""
+    of = asked("mobilenet-v2", "h100-cluster", ("nodes=1",), 64)
+    ours, engine = seconds_of(of, Choice(Axes(dp=8), 8, update="weights"))
+    assert ours == pytest.approx(engine, rel=0.03)
+
+
+@pytest.mark.parametrize(
     ("network", "axes", "recompute"),
     [
         ("bert-base", Axes(dp=4, pp=2), "full"),
