@@ -265,6 +265,7 @@ def test_files_are_read_within_limits(tmp_path: Path) -> None:
         (parse_csv, "", "f: no rows"),
         (parse_csv, "a,b\n# remark\n", "f: no rows"),
         (parse_csv, "a,b,a\n1,2,3", "f:1: column a twice"),
+        (parse_csv, "a;b\n1;2", "f:1: columns are separated by ';'; take commas"),
         (parse_csv, "a,b\n\n1\n", "f:3: 1 values; 2 columns"),
         (parse_csv, 'a,b\n1,"2\n', "f:2: not a line of CSV: unexpected end of data"),
         (parse_csv, "a\n" + "1\n" * 1001, "f: 1001 rows; at most 1000 are read"),

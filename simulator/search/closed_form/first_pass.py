@@ -184,8 +184,7 @@ class _Step(StepStages):
         if self._parts == 3 or (self._parts == 2 and not overlap):
             left_s = 0.0  # in every pass
         elif overlap:
-            apart = self._layout.usual_schedule == "zero-bubble"  # passes of their own are last
-            backward_s = sum(one.gradient_s if apart else one.backward_s for one in stages)
+            backward_s = sum(one.backward_s for one in stages)
             left_s = max(sums.last_s, sums.whole_s - backward_s * (1 - share))
             if self._parts < 2:  # with 2 every pass has them
                 left_s += self._of.slower * max(sums.whole_s - left_s, 0.0)

@@ -96,6 +96,11 @@ def test_the_best_again_is_the_best(
     assert json.loads(capsys.readouterr().out)["iteration_s"] == seconds
 
 
+def test_one_batch_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--vary", "batch=8,16"]) == 2
+    assert "fit is of one batch; ask for each by --batch" in capsys.readouterr().err
+
+
 def test_stages_that_compute_again_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """They have no formula; without a word they were left out."""
     assert main([*FIT, "--parallel", "pp=2", "--recompute", "stages:all"]) == 2

@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -295,3 +296,17 @@ def test_what_a_log_does_not_say_is_told(
     path.write_text(":::MLLOG {1}")
     assert main(["read", str(path)]) == 2
     assert "run.log:1: not valid JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("times", "worse"), [((6e-5, 1.1e-4, 8e-4), False), ((2e-4, 1.5e-4, 1e-3), True)]
+)
+def test_constants_that_fit_worse_are_told(times: tuple[float, ...], worse: bool) -> None:
+    """By the median of the errors, beside those that the array has."""
+    rows = list(zip((2.0**18, 2.0**24, 2.0**28), times, strict=True))
+    text = HEAD + ranks(1, 8) + table("all_reduce", rows, 8)
+    found = calibrated_wires(nccl(text, "out.txt"), "dgx-h100")
+    after = median(abs(one.error) for one in found.fits)
+    before = median(abs(one.before_s / one.measured_s - 1) for one in found.fits)
+    assert (after > before) == worse
+    assert any("fit better" in str(part) for part in found.tables()) == worse

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
+import accelarray as aa
 from experiments.cli import main
 from experiments.results.formats import csv_of, flat, markdown_of
 from experiments.studies.running.store import Store
@@ -117,3 +118,16 @@ def test_names_do_not_format_a_page(names: list[str]) -> None:
             assert i == 0 or text[i - 1] == "\\" or text[i] not in "|`*<["
             read, i = read + text[i], i + 1
         assert read == " ".join(name.split())
+
+
+def test_a_csv_has_what_a_run_costs_and_loses() -> None:
+    """What JSON has in objects: under the object's name, and its own."""
+    step = aa.simulate(
+        "gpt2:layers=2:seq=64", array="h100-cluster", set={"nodes": 1}, parallel="dp=8", batch=8,
+        mtbf="1000h", storage_bandwidth="1 GB/s", tokens=1e9, price=2,
+    )  # fmt: skip
+    found = step.to_dict()
+    (row,) = step.rows()
+    assert row["cost.usd_per_step"] == found["cost"]["usd_per_step"]
+    assert row["run.days"] == found["run"]["days"]
+    assert row["goodput.useful_share"] == found["goodput"]["useful_share"]

@@ -142,7 +142,6 @@ def test_memory_of_weights_in_parts(
             Choice(Axes(2, 2, cp=2), 1, schedule="gpipe", layers=(3, 1)),
         ),
         ("llama3-8b:layers=4:seq=1024", Choice(Axes(2, 2, cp=2), 2, layers=(3, 1))),
-        # logits are gone when the head's weights have gradients
         ("bert-base", Choice(Axes(dp=8), 2)),
         ("bert-base", Choice(Axes(dp=8), 1, "full")),
     ],
@@ -180,9 +179,17 @@ def test_without_buckets_each_layer_is_summed_alone(update: str) -> None:
 
 def test_experts_on_one_device_are_exchanged_with_the_others() -> None:
     """Each channel of a depthwise convolution is an expert that could be split."""
-    of = asked("mobilenet-v2", "h100-cluster", ("nodes=1",), 64)
-    ours, engine = seconds_of(of, Choice(Axes(dp=8), 8, update="weights"))
+    of = asked("mobilenet-v2", "h100-cluster", ("nodes=2",), 256)
+    ours, engine = seconds_of(of, Choice(Axes(dp=16), 8, update="weights"))
     assert ours == pytest.approx(engine, rel=0.03)
+
+
+def test_a_heads_logits_are_gone_when_its_weights_have_gradients() -> None:
+    of = asked("bert-base", "v100-cluster", ("nodes=4",), 64)
+    choice = Choice(Axes(dp=32), 2)
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    most = max(one["peak_bytes"] for one in outputs["memory"])
+    assert estimate.peak_bytes == pytest.approx(most, rel=0.015)
 
 
 @pytest.mark.parametrize(
