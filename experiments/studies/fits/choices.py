@@ -28,6 +28,7 @@ from simulator.search.closed_form.layouts import Layout
 from simulator.search.updates import AUTO, check_update
 from workloads import Network, partition_graph
 from workloads.attention import attention_cores
+from workloads.network import blocks as network_blocks
 
 SCHEDULES = ("", "zero-bubble")
 """Of stages: the usual one (1f1b, or interleaved), and one that nobody's memory forbids."""
@@ -191,6 +192,11 @@ class Choices:
         return len(blocks_of(partition_graph(self.network)).firsts)
 
     @cached_property
+    def _recomputed(self) -> bool:
+        """Whether there are blocks that can be computed again."""
+        return bool(self._blocks and network_blocks(self.network))
+
+    @cached_property
     def _stages(self) -> int:
         """At most so many."""
         return max(most_stages(partition_graph(self.network)), 1)
@@ -227,7 +233,7 @@ class Choices:
         given = self.execution.recompute
         if "recompute" not in self.varied or given != "none" or self.execution.inference:
             return (given,)
-        if not self._blocks:
+        if not self._recomputed:
             return ("none",)
         numbers = (str(many) for many in powers_to(blocks - 1)) if blocks > 1 else ()
         return ("none", *(["selective"] if self._in_parts else []), *numbers, "full")

@@ -113,6 +113,12 @@ def test_a_schedule_without_a_formula_is_ranked_as_the_usual() -> None:
     assert own.layout(choice) == of.layout(choice)
 
 
+def test_what_repeats_no_named_blocks_is_not_computed_again() -> None:
+    """GNMT's LSTMs repeat, but no block of several layers does."""
+    assert {c.recompute for c in asked("gnmt", ("recompute",)).choices()} == {"none"}
+    assert "full" in {c.recompute for c in asked(GPT, ("recompute",)).choices()}
+
+
 def test_micro_batches_of_images_are_larger() -> None:
     for network, most in (("resnet18", 64), (GPT, 8)):
         of = asked(network, ("pp", "micro-batch"), batch=512)
