@@ -330,3 +330,14 @@ def test_what_says_that_it_is_not_compiled_is_not_compiled_by_a_transform() -> N
         transformed(load_network("gpt2:layers=1:compiled=no"), ["compiled"])
     plain = load_network("gpt2:layers=1")
     assert transformed(plain, ["compiled"]).layers == plain.layers
+
+
+def test_an_eager_batch_norm_reads_twice_and_writes() -> None:
+    """A pass for the statistics, then one to normalise; compiled, what reads it does the latter."""
+    network = load_network("resnet18")
+    for one, steps in ((network, 1), (eager(network), 2)):
+        norm = next(layer for layer in one.layers if "bn" in layer.name)
+        made = norm.type.forward(norm)
+        assert len(made) == steps
+        assert made[0].what == "statistics"
+        assert one.parameters == network.parameters

@@ -352,6 +352,8 @@ def _concat(writer: Writer, layer: Layer) -> Layout:
 
 
 def _other(writer: Writer, layer: Layer) -> Layout:
+    if layer.operator == "batch_norm":  # an eager one
+        return _batch_norm(writer, layer)
     layout = natural(layer.output)
     reads = [writer.read(layer, at, natural(t)) for at, t in enumerate(layer.operands)]
     if layer.parameters:

@@ -7,12 +7,16 @@ meaning of their own (a stage's boundary, tokens to experts, a loss).
 
 from __future__ import annotations
 
+import re
+
 from workloads.layer_types.base import FLOAT_BYTES, Kept, Layer, LayerType, Role, Step, register
 from workloads.layer_types.element_cycles import cycles_of
 
 OTHER = "other"
 RECEIVED, SENT = "received", "sent"
 """Operators of what enters a stage of a network from another one, and of what leaves it."""
+WRITE = "write"
+"""The operator of a tensor with a part in it that another operator has written."""
 DISPATCH, COMBINE = "dispatch", "combine"
 """Operators that bring tokens to the experts a router chose for them, and their results back."""
 EXPERT_GLU, EXPERT_BIAS, MASKED_FILL = "expert_glu", "expert_bias", "masked_fill"
@@ -62,13 +66,12 @@ VIEWS = frozenset(_VIEWS.split())
 _LINEAR = "add_table add sub neg scale div mul cast dropout rotary"
 LINEAR = frozenset(_LINEAR.split())
 """Element-wise with constants or masks: backward needs no values."""
-_MOVING = """
-    pad constant_pad_nd reflection_pad replication_pad zero_pad roll flip pixel_shuffle
-    pixel_unshuffle depthtospace spacetodepth upsample resize interpolate cat concat stack repeat
-    tile copy write index_select gather
-"""
-MOVING = tuple(_MOVING.split())
-"""What operators that only move numbers are called, or begin with: backward needs no values."""
+MOVING = re.compile(
+    "(constant_pad|reflection_pad|replication_pad|zero_pad|pad|roll|flip|pixel_shuffle|"
+    "pixel_unshuffle|depth_to_space|space_to_depth|upsample|resize|interpolate|cat|concat|stack|"
+    "repeat|tile|copy|fill|write|index_select|gather)(_|\\d|$)"
+)
+"""How operators that only move numbers are called, or begin: backward needs no values."""
 _CURVED = """
     relu relu6 leaky_relu prelu elu selu celu gelu quick_gelu silu swish mish sigmoid hardsigmoid
     hard_sigmoid hardswish hard_swish hardtanh tanh softplus softsign clip clamp abs erf exp log
@@ -91,8 +94,10 @@ class Other(LayerType):
 
     def forward(self, layer: Layer) -> tuple[Step, ...]:
         """A loss casts its logits to float32, then makes probabilities of them in place."""
-        if layer.operator in (RECEIVED, SENT):
+        if layer.operator in (RECEIVED, SENT, WRITE):
             return ()
+        if layer.operator == "batch_norm":
+            return Step((Role.INPUTS,), what="statistics"), *super().forward(layer)
         if layer.operator in KERNELS:
             reads, writes = KERNELS[layer.operator][0]
             return (Step((Role.INPUTS,) * reads, (Role.OUTPUT,) * writes),)
@@ -125,7 +130,7 @@ class Other(LayerType):
         if layer.operator in KERNELS:
             reads, writes = KERNELS[layer.operator][1]
             return (Step((Role.ERROR,) * reads, (Role.ERRORS,) * writes),)
-        if layer.operator.startswith(MOVING):
+        if MOVING.match(layer.operator):
             return (Step((Role.ERROR,), (Role.ERRORS,)),)
         if layer.apart and layer.operator in LINEAR:
             scale = Step((Role.ERROR, Role.INPUTS), what="weight gradient")

@@ -156,7 +156,7 @@ class Choices:
             axes = replace(split, dp=dp, pp=pp, vp=vp)
             legal = not rest and dp and not self.batch % dp and axes.splits_experts
             legal = legal and dp == self.held.get("dp", dp)
-            stages = pp == 1 or "pp" in self.held or pp * vp <= self._stages
+            stages = pp == 1 or pp * vp <= (self._weighted if "pp" in self.held else self._stages)
             if not legal or (vp > 1 and pp == 1) or not stages:
                 continue
             again = self.recomputes(-(-self._blocks // (pp * vp)))
@@ -190,6 +190,11 @@ class Choices:
     @cached_property
     def _blocks(self) -> int:
         return len(blocks_of(partition_graph(self.network)).firsts)
+
+    @cached_property
+    def _weighted(self) -> int:
+        """Layers with weights, of which each stage must have one."""
+        return sum(layer.weighted for layer in self.network.layers)
 
     @cached_property
     def _recomputed(self) -> bool:

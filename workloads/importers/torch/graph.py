@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -32,10 +32,14 @@ class Reader:
         self.constants: dict[str, Constant] = {}
         self.operations: list[ModelOperation] = []
         self._notes = list(notes)
-        self._bases: dict[str, torch.fx.Node] = {}
-        """Of views whose memory they share."""
+        self._views: dict[str, torch.fx.Node] = {}
+        """Of views, and of what was changed in place, the tensor whose memory they share."""
+        self._changed: set[str] = set()
+        """Results of operators that work in place."""
         self._written: dict[str, str] = {}
         """Of tensors into which something was written their names from then on."""
+        self._computed: set[str] = set()
+        """Tensors that depend on an input."""
 
     def model(self) -> Model:
         """The whole program; raises NetworkError naming the node."""
@@ -51,6 +55,7 @@ class Reader:
                     self._constant(node.name, spec, value)
                 else:
                     inputs[node.name] = tuple(int(n) for n in value.shape)
+                    self._computed.add(node.name)
                     if value.dtype in _NEVER_READ:
                         whole.add(node.name)
             elif node.op == "call_function":
@@ -80,17 +85,20 @@ class Reader:
         if not outputs:
             return
         try:
-            base, copies = self._written_into(node), node.target is torch.ops.aten.copy_.default
-            made = list[ModelOperation]()
-            if base is None or not copies or node.users:
-                made += operators.translate(node, outputs, self.module(node), self.constants)
+            if self._is_written_back(node):
+                return
+            base = self._written_into(node)
+            if node.target is torch.ops.aten.copy_.default:
+                made = [self._operation(node, "copy", node.args[1:2], outputs)]
+            else:
+                made = operators.translate(node, outputs, self.module(node), self.constants)
             if base is not None:
-                made.append(self._write(base, node, node.args[1] if copies else node))
+                made.append(self._write(base, node))
             now = self._written
-            self.operations += [
-                replace(one, inputs=tuple(now.get(name, name) for name in one.inputs))
-                for one in made
-            ]
+            for one in made:
+                reads = tuple(now.get(name, name) for name in one.inputs)
+                self.operations.append(replace(one, inputs=reads))
+                self._computed |= {*one.outputs} if self._computed & {*reads} else set()
             if base is not None:
                 now[base.name] = next(iter(made[-1].outputs))
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
@@ -107,27 +115,55 @@ class Reader:
         of, into = node.args[0], schema.arguments[0].alias_info
         if not isinstance(of, torch.fx.Node) or into is None:
             return None
-        if into.is_write:
-            base = self._bases.get(of.name)
-            again = base is not None and any(
-                self._order[one] > self._order[node] for one in base.users
-            )
-            return base if again else None
-        self._bases[node.name] = self._bases.get(of.name, of)
-        if node.target is torch.ops.aten.detach.default and of.name not in self.constants:
+        if node.target is torch.ops.aten.detach.default and of.name in self._computed:
             self._notes.append(f"{node.name}: gradients go through detach here")
-        return None
+        self._views[node.name] = of
+        if not into.is_write:
+            return None
+        self._changed.add(node.name)
+        above = [*self._above(of)]
+        found = next((one for one in above if self._read_behind(one, node)), None)
+        others = (one for one in self.program.graph.nodes if one not in (of, found))
+        same = (one for one in others if [one, *self._above(one)][-1] in above[-1:])
+        if any(self._read_behind(one, node) for one in same):
+            self._notes.append(f"{node.name}: what it writes is not followed into other views")
+        return found
+
+    def _above(self, node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+        """The tensors that a view is a view of, up to the one that has the memory."""
+        while (above := self._views.get(node.name)) is not None:
+            yield above
+            node = above
+
+    def _read_behind(self, node: torch.fx.Node, write: torch.fx.Node) -> bool:
+        order = self._order
+        return order[node] < order[write] and any(order[one] > order[write] for one in node.users)
 
     @cached_property
     def _order(self) -> Mapping[torch.fx.Node, int]:
         return {node: number for number, node in enumerate(self.program.graph.nodes)}
 
-    def _write(self, base: torch.fx.Node, node: torch.fx.Node, what: Any) -> ModelOperation:
-        """The base with ``what`` a node writes into a part of it."""
-        name = f"{self.module(node)}.{node.name}".lstrip(".")
-        inputs = tuple(filter(None, map(operators.tensor_name, (base, what))))
+    def _is_written_back(self, node: torch.fx.Node) -> bool:
+        """Whether a node copies what was changed in place to where it is: ``x[0] += 1``."""
+        if node.target is not torch.ops.aten.copy_.default or node.users:
+            return False
+        into, what = node.args[:2]
+        if not isinstance(into, torch.fx.Node) or not isinstance(what, torch.fx.Node):
+            return False
+        return what.name in self._changed and [*self._above(into)][-1:] == [*self._above(what)][-1:]
+
+    def _write(self, base: torch.fx.Node, node: torch.fx.Node) -> ModelOperation:
+        """The base with what a node has written into a part of it; a constant one is filled."""
+        fills = self._written.get(base.name, base.name) in self.constants
         outputs = shapes_of(f"{node.name}.whole", base.meta["val"])
-        return ModelOperation(name, "other", inputs, outputs, {"operator": "write"})
+        return self._operation(node, "fill" if fills else "write", (base, node), outputs)
+
+    def _operation(
+        self, node: torch.fx.Node, operator: str, of: Iterable[Any], outputs: Mapping[str, Shape]
+    ) -> ModelOperation:
+        name = f"{self.module(node)}.{node.name}".lstrip(".")
+        inputs = tuple(filter(None, map(operators.tensor_name, of)))
+        return ModelOperation(name, "other", inputs, outputs, {"operator": operator})
 
     def module(self, node: torch.fx.Node) -> str:
         """The module that a node belongs to."""

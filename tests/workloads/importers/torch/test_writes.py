@@ -30,12 +30,13 @@ def test_what_is_written_into_zeros_is_computed() -> None:
     network = from_torch(module, torch.zeros(2, 3, 8, 8))
     assert [(one.name, one.kind) for one in network.layers] == [
         ("first", "conv"),
-        ("copy_", "other"),
+        ("copy_", "other"),  # of the part
+        ("copy__2", "other"),  # of the whole, which was zeros
         ("second", "conv"),
     ]
     assert network.parameters == parameters(module)
     assert network.macs == 64 * 3 * 8 + 64 * 4 * 8 * 9
-    assert network.layers[1].output.elements == 8 * 10 * 10
+    assert [one.output.elements for one in network.layers[1:3]] == [8 * 8 * 8, 8 * 10 * 10]
 
 
 def mixed(m: Any, x: Any) -> Any:
@@ -49,11 +50,45 @@ def test_what_is_written_into_a_computed_tensor_is_read_behind_it() -> None:
     module = Made(mixed, first=nn.Linear(8, 8), second=nn.Linear(8, 8), third=nn.Linear(8, 2))
     network = from_torch(module, torch.zeros(2, 8))
     read = {one.name: one.inputs for one in network.layers}
-    assert read["copy_"] == ("mul", "second")
-    assert read["add_"] == ("copy_", "second")
+    assert read["copy_"] == ("second",)
+    assert read["copy__2"] == ("mul", "copy_")
+    assert read["add_"] == ("copy__2", "second")
+    assert read["add__2"] == ("copy__2", "add_")
     assert read["third"] == ("add__2",)
-    assert read["add__2"] == ("copy_", "add_")
+    whole = next(one for one in network.layers if one.name == "add__2")
+    assert whole.type.forward(whole) == ()  # the part is written where it is
     assert network.parameters == parameters(module)
+
+
+def rotated(m: Any, x: Any) -> Any:
+    parts = m.first(x).view(2, 3, 4)
+    parts[:, 0] = m.second(x)
+    one, other, _ = parts.unbind(1)
+    return m.third(one * other)
+
+
+def test_what_is_written_into_a_view_is_read_behind_it() -> None:
+    """As queries and keys that are turned in one product's output."""
+    module = Made(rotated, first=nn.Linear(8, 12), second=nn.Linear(8, 4), third=nn.Linear(4, 2))
+    network = from_torch(module, torch.zeros(2, 8))
+    read = {one.name: one.inputs for one in network.layers}
+    assert network.notes == ()
+    assert read["copy__2"] == ("first", "copy_")
+    assert read["copy_"] == ("second",)
+    assert {*read["mul"]} == {"copy__2"}
+
+
+def aside(m: Any, x: Any) -> Any:
+    y = m.first(x)
+    left, right = y[:, :4], y.view(2, 2, 4)
+    right[:, 0] = m.second(x)
+    return m.third(right[:, 1] * left)
+
+
+def test_what_other_views_do_not_see_is_told() -> None:
+    module = Made(aside, first=nn.Linear(8, 8), second=nn.Linear(8, 4), third=nn.Linear(4, 2))
+    (note,) = from_torch(module, torch.zeros(2, 8)).notes
+    assert note.endswith("what it writes is not followed into other views")
 
 
 def in_place(m: Any, x: Any) -> Any:
