@@ -24,12 +24,12 @@ from planners import PlanError
 from planners.plan.updates import ARRIVAL
 from simulator.search.closed_form.bubbles import Stages
 from simulator.search.closed_form.exchange_times import Bucketed
-from simulator.search.closed_form.layouts import SCHEDULES, Estimate, Facts, Layout
+from simulator.search.closed_form.layouts import SCHEDULES, Estimate, Layout, NetworkOnArray
 from simulator.search.closed_form.pieces import Piece
 from simulator.search.closed_form.step_stages import StepStages
 
 
-class FirstPass(Facts):
+class FirstPass(NetworkOnArray):
     """Estimates for a network on an array, which is as the execution model plans for it."""
 
     def estimate(self, layout: Layout, room: float = inf) -> Estimate:

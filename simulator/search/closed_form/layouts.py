@@ -16,11 +16,7 @@ from planners.pipeline.staging import usual_schedule
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import Execution
 from simulator.search.closed_form.exchange_times import ExchangeTimes
-from simulator.search.closed_form.pieces import (
-    Pieces,
-    Table,
-    Tied,
-)
+from simulator.search.closed_form.pieces import Pieces, Table, Tied
 from workloads import Network, partition_graph
 
 SCHEDULES = ("1f1b", "interleaved", "gpipe", "zero-bubble")
@@ -61,7 +57,7 @@ class Estimate(NamedTuple):
     held_share: float
 
 
-class Facts:
+class NetworkOnArray:
     """A network on an array, which is as the execution model plans for it: pieces and exchanges."""
 
     def __init__(self, network: Network, array: Array, batch: int, execution: Execution) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from simulator.search.closed_form.layouts import IN_PARTS, Facts, Layout
+from simulator.search.closed_form.layouts import IN_PARTS, Layout, NetworkOnArray
 from simulator.search.closed_form.pieces import (
     BEFORE,
     EXPERTS,
@@ -23,7 +23,7 @@ from simulator.search.closed_form.pieces import (
 class StepStages:
     """One layout's stages, as sums of their pieces."""
 
-    def __init__(self, of: Facts, layout: Layout, cuts: tuple[int, ...]) -> None:
+    def __init__(self, of: NetworkOnArray, layout: Layout, cuts: tuple[int, ...]) -> None:
         self._of, self._layout, self._axes, self._cuts = of, layout, layout.axes, cuts
         self._many = of.micro_batches(layout)
         self._parts = IN_PARTS.get(layout.update, 0)
