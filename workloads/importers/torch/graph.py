@@ -121,10 +121,11 @@ class Reader:
         if not into.is_write:
             return None
         self._changed.add(node.name)
-        above = [*self._above(of)]
+        if not (above := [*self._above(of)]):
+            return None
         found = next((one for one in above if self._read_behind(one, node)), None)
         others = (one for one in self.program.graph.nodes if one not in (of, found))
-        same = (one for one in others if [one, *self._above(one)][-1] in above[-1:])
+        same = (one for one in others if [one, *self._above(one)][-1] is above[-1])
         if any(self._read_behind(one, node) for one in same):
             self._notes.append(f"{node.name}: what it writes is not followed into other views")
         return found
