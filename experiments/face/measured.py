@@ -22,7 +22,6 @@ from experiments.measured.rows import load, shipped
 from experiments.measured.section import Section, lines
 from experiments.measured.steps import RingRow
 from experiments.measured.study import predicted
-from experiments.notices import tell
 from experiments.output import UsageError, deliver, fitted, hearing
 from experiments.results.result import Result
 from experiments.wires import WiresResult, calibrated_wires
@@ -113,14 +112,14 @@ def validate(
         raise UsageError(f"{flag} is not for measured rows; leave it out, or --rows")
     measured = load(os.fspath(rows))
     fitted_on = shipped() if calibration is None else load(os.fspath(calibration))
-    if calibration is not None:
-        both = {row.id for row in measured} & {row.id for row in fitted_on}
-        if both:
-            tell(f"{len(both)} of the rows are among those of --calibration: they are fitted")
     with running(options, len(measured) + 2 * len(fitted_on)) as (runner, progress, _):
         study = predicted(measured, fitted_on, runner, per_source, progress, estimate=estimate)
     ranked = large_models.ranking(study.outcomes) if rank else []
-    found = (*large_models.sections(study), *ranked)
+    first, *others = (*large_models.sections(study), *ranked)
+    if both := {row.id for row in measured} & {row.id for row in fitted_on}:
+        said = f"{len(both)} of the rows are among those of the calibration, too: they are fitted."
+        first = replace(first, messages=(*first.messages, said))
+    found = first, *others
     return ValidationResult(found, lambda: large_models.plot(study.outcomes), LEAST_OF_ROWS)
 
 
@@ -144,7 +143,8 @@ def _everything(
         ]
         if latencies:
             found_too = collectives.measured(collectives.latencies(latencies), progress)
-            sections.append(collectives.latencies_section(list(found_too)))
+            lacking = collectives.left_out(latencies)
+            sections.append(collectives.latencies_section(list(found_too), lacking))
 
     def draw() -> Figure:
         pods.check_drawable(len(measured))

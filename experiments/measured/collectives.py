@@ -19,7 +19,6 @@ from experiments.measured.section import (
     median_error,
     relative,
 )
-from experiments.notices import tell
 from experiments.output import UsageError
 from experiments.studies.published_values import shipped_rows
 from hardware import Array, Group, Topology, Wires, load_array
@@ -125,13 +124,7 @@ def array_of(device: str, path: str) -> str:
 
 
 def latencies(rows: Sequence[LatencyRow]) -> list[CollectiveRow]:
-    """Rows of a table of latencies, by arrays of the catalog; tells of devices that it lacks."""
-    names = [device.removeprefix("NVIDIA ") for device in dict.fromkeys(r.device for r in rows)]
-    if unknown := [one for one in names if not one.startswith(tuple(ARRAYS))]:
-        tell(
-            f"Rows of {', '.join(one[:40] for one in unknown[:3])} are left out: a device's name "
-            f"begins with one of {', '.join(ARRAYS)}"
-        )
+    """Rows of a table of latencies, by arrays of the catalog."""
     return [
         CollectiveRow(
             system=row.device,
@@ -148,6 +141,16 @@ def latencies(rows: Sequence[LatencyRow]) -> list[CollectiveRow]:
         for begins, array in ARRAYS.items()
         if row.device.removeprefix("NVIDIA ").startswith(begins)
     ]
+
+
+def left_out(rows: Sequence[LatencyRow]) -> tuple[str, ...]:
+    """A sentence about devices of a table of latencies that the catalog lacks, if there are any."""
+    names = [device.removeprefix("NVIDIA ") for device in dict.fromkeys(r.device for r in rows)]
+    unknown = [one[:40] for one in names if not one.startswith(tuple(ARRAYS))]
+    if not unknown:
+        return ()
+    known = f"a device's name begins with one of {', '.join(ARRAYS)}"
+    return (f"Left out are rows of {', '.join(unknown[:3])}: {known}.",)
 
 
 def shipped() -> list[CollectiveRow]:
@@ -250,7 +253,7 @@ def independent_section(found: list[Record]) -> Section:
     return Section("Another simulator", lines(found, THEIRS), (), {"independent": found})
 
 
-def latencies_section(found: list[Record]) -> Section:
+def latencies_section(found: list[Record], more: tuple[str, ...] = ()) -> Section:
     """A line for each system and number of GPUs, small messages and large ones apart."""
     groups = grouped(found, lambda case: (case["system"], case["ranks"]))
     rows = [
@@ -264,7 +267,7 @@ def latencies_section(found: list[Record]) -> Section:
         for ranks, cases in every.items()
     )
     title = "Collectives: a table of latencies, and ours"
-    return Section(title, rows, remarks, {"latencies": found})
+    return Section(title, rows, (*remarks, *more), {"latencies": found})
 
 
 def _by_size(cases: list[Record]) -> Record:

@@ -105,8 +105,6 @@ def changed(where: str, like: Transformer | None, texts: list[str]) -> Transform
                 f"network {where!r}: expected seq=N with N within 1...{LONGEST}, or another "
                 f"KEY=VALUE; {hint(key, KEYS)}"
             )
-        if key in values:
-            raise NetworkError(f"network {where!r}: {key} is there twice")
         values[key] = sequence(where, text) if key == "seq" else value
     name = f"network {where!r}"
     words = checked(_Words, values, name, NetworkError)

@@ -15,11 +15,12 @@ from experiments.measured.collectives import (
     closed_forms,
     independent,
     latencies,
+    latencies_section,
+    left_out,
     measured,
     measured_section,
     shipped,
 )
-from experiments.notices import AccelarrayWarning
 from hardware import Wires, load_array
 from simulator import chosen
 from simulator.collectives.choice import ALGORITHMS
@@ -199,9 +200,11 @@ def test_latencies_are_read_by_their_columns_and_come_out(tmp_path: Path) -> Non
     lines += [f"{d},{op},{n},{ms},1,{size}" for d, op, n, ms, size in LATENCIES]
     (table := tmp_path / "latencies.csv").write_text("\n".join(lines))
     *_, rows = tables_of(str(table))
-    with pytest.warns(AccelarrayWarning, match="are left out: a device's name begins with one"):
-        found = list(measured(latencies(rows)))
+    found = list(measured(latencies(rows)))
     assert len(found) == len(LATENCIES) - 1
+    (said,) = left_out(rows)
+    assert "a device's name begins with one of A100-SXM4, H100 80GB HBM3" in said
+    assert latencies_section(found, left_out(rows)).messages[-1] == said
     assert max(abs(case["error"]) for case in found) < 0.15
 
 

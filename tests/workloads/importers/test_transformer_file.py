@@ -40,11 +40,6 @@ def test_sizes_that_follow_from_others_follow_them_again() -> None:
     assert other["layer0.key"].output.channels == 8 * 256
 
 
-def test_a_word_behind_a_name_is_there_once() -> None:
-    with pytest.raises(NetworkError, match="layers is there twice"):
-        load_network("gpt2:layers=2:layers=4")
-
-
 def test_words_behind_a_name() -> None:
     network = load_network("llama3-8b:layers=1:attention=fused:tied=yes:seq=32")
     assert network.name == "llama3-8b:layers=1:attention=fused:tied=yes:seq=32"
