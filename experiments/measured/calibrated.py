@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.measured.case import RowCase, run_rows
@@ -71,12 +71,9 @@ def calibrated(rows: Sequence[Row], runner: Runner, progress: Progress) -> Calib
             left_out[row.id] = "step_s is missing" if isinstance(one, RowCase) else str(one)
     if not cases:
         raise UsageError("no row can be simulated: " + "; ".join([*left_out.values()][:3]))
-    for name, why in left_out.items():
-        tell(f"Row {name} is left out: {why}")
-    assumed = {what: name for name, one in cases.items() for what in one.split.assumed}
-    for what, name in assumed.items():
-        if NOT_KNOWN in what:
-            tell(f"Row {name}: {what}")
+    _tell(" is left out", left_out.items())
+    guessed = ((name, what) for name, one in cases.items() for what in one.split.assumed)
+    _tell("", (one for one in guessed if NOT_KNOWN in one[1]))
     if mixed := [name for name, one in cases.items() if len(one.case.array.group.kinds) > 1]:
         raise UsageError(
             f"rows on several kinds of chips tell no chip's share: {', '.join(mixed[:3])}; leave "
@@ -98,6 +95,13 @@ def calibrated(rows: Sequence[Row], runner: Runner, progress: Progress) -> Calib
         progress(name)
     made = (_fitted(own, share, cases[own[0].row.id], seconds) for own, share in found)
     return Calibration(stacks[0], tuple(made))
+
+
+def _tell(what: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Warn of rows, by the reason that each has: once for all that have the same."""
+    for why, some in grouped(rows, lambda one: one[1]).items():
+        more = f" (and {len(some) - 1} more)" if len(some) > 1 else ""
+        tell(f"Row {some[0][0]}{more}{what}: {why}")
 
 
 def _fitted(

@@ -23,8 +23,8 @@ from simulator import Execution
 from simulator.cost.memory import capacity_bytes
 from simulator.cost.number_bytes import number_bytes
 from simulator.lowering.schedules.registry import schedule_of
-from simulator.search.closed_form import layouts
-from simulator.search.closed_form.layouts import Layout
+from simulator.search.closed_form import network_on_array
+from simulator.search.closed_form.network_on_array import Layout
 from simulator.search.updates import AUTO, check_update
 from workloads import Network, partition_graph
 from workloads.attention import attention_cores
@@ -136,7 +136,7 @@ class Choices:
     @property
     def without_formula(self) -> str:
         """The schedule that is asked for, where the first pass has no formula for it."""
-        return "" if self._schedule in layouts.SCHEDULES else self._schedule
+        return "" if self._schedule in network_on_array.SCHEDULES else self._schedule
 
     def splits(self) -> Iterator[Axes]:
         """Axes tp, sp, cp and ep of every combination, the others 1; small ones first."""
@@ -161,13 +161,15 @@ class Choices:
                 continue
             again = self.recomputes(-(-self._blocks // (pp * vp)))
             schedules = self._schedules(axes)
-            sizes = [size for size in self._micro_batches(axes) if self._in_order(axes, size)]
+            sizes = [
+                size for size in self._micro_batches(axes) if self._follows_schedule(axes, size)
+            ]
             for size, how in product(sizes, self._updates(axes)):
                 for schedule, layers in product(schedules, self._layers(pp * vp)):
                     for mode in again:
                         yield Choice(axes, size, mode, how, schedule, layers)
 
-    def _in_order(self, axes: Axes, size: int) -> bool:
+    def _follows_schedule(self, axes: Axes, size: int) -> bool:
         """Whether the schedule that is asked for, if any, can have these stages."""
         if not self._schedule:
             return True
@@ -244,7 +246,7 @@ class Choices:
         return ("none", *(["selective"] if self._in_parts else []), *numbers, "full")
 
     @cached_property
-    def _most(self) -> int:
+    def _most_samples(self) -> int:
         return MOST_MICRO_BATCH if attention_cores(self.network) else MOST_IMAGES
 
     @cached_property
@@ -266,7 +268,7 @@ class Choices:
         sizes = [size for size in powers_to(share) if not share % size]
         if axes.pp == 1:
             return sorted({*sizes, share})
-        return [size for size in sizes if size <= self._most and not share // size % around]
+        return [size for size in sizes if size <= self._most_samples and not share // size % around]
 
     def _updates(self, axes: Axes) -> list[str]:
         """How weights may be updated: as asked, or all ways; whole in stages, as these must be."""
@@ -313,7 +315,7 @@ class Choices:
         held = {"weights": each.weight}
         if not self.execution.inference:
             held |= {"gradients": each.gradient, "state": each.state - each.weight}
-        parts = 1 if update == AUTO else layouts.IN_PARTS.get(update, 0)
+        parts = 1 if update == AUTO else network_on_array.IN_PARTS.get(update, 0)
         for what in ("state", "gradients", "weights")[:parts]:
             if what in held:
                 held[what] /= axes.dp * axes.cp

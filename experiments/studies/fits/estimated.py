@@ -13,7 +13,7 @@ from planners.pipeline.staging import Staging, named_cuts
 from simulator.cost.memory import capacity_bytes
 from simulator.engine.operations import DeviceMemory
 from simulator.search.closed_form.first_pass import FirstPass
-from simulator.search.closed_form.layouts import Estimate, Layout
+from simulator.search.closed_form.network_on_array import Estimate, Layout
 from workloads import partition_graph
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from planners.axes.stage_devices import first_nodes_of, with_stages
 from planners.pipeline.staging import named_cuts
 from simulator import OutOfMemoryError
 from simulator.search.closed_form.first_pass import FirstPass
-from simulator.search.closed_form.layouts import Estimate
+from simulator.search.closed_form.network_on_array import Estimate
 from simulator.search.closed_form.ranking import Ranking
 from simulator.search.kinds.over_kinds import Candidate, candidates
 from workloads import partition_graph

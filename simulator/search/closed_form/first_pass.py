@@ -24,7 +24,12 @@ from planners import PlanError
 from planners.plan.updates import ARRIVAL
 from simulator.search.closed_form.bubbles import Stages
 from simulator.search.closed_form.exchange_times import Bucketed
-from simulator.search.closed_form.layouts import SCHEDULES, Estimate, Layout, NetworkOnArray
+from simulator.search.closed_form.network_on_array import (
+    SCHEDULES,
+    Estimate,
+    Layout,
+    NetworkOnArray,
+)
 from simulator.search.closed_form.pieces import Piece
 from simulator.search.closed_form.step_stages import StepStages
 

@@ -83,11 +83,11 @@ class Alone(NamedTuple):
     readers: frozenset[int]
 
 
-UPDATE, LAUNCH, STATE, WEIGHTS, EXPERTS, KEPT, SUMS, PASSING, BEFORE, GIVING = map(
+UPDATE, LAUNCH, STATE, WEIGHTS, EXPERTS, KEPT, SUMS, PASSING, BEGINNING, BEFORE, GIVING = map(
     Piece._fields.index,
     (
         *("update_s", "launch_s", "state", "weights", "experts"),
-        *("kept", "sums", "passing", "before", "giving"),
+        *("kept", "sums", "passing", "beginning", "before", "giving"),
     ),
 )
 """Columns of a table: seconds in front of ``STATE``, then bytes."""
@@ -129,16 +129,17 @@ class Table:
         if key not in self._known:
             added, (alone, *_) = self.rows(first, end, again)
             times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
-            needs = np.vstack([alone, added[1:]])[:, PASSING:]
+            needs = np.vstack([alone, added[1:]])
             if self._tied and first <= self._tied.owner and self._tied.user < end:
                 of = self._tied.share * self.alone[self._tied.owner]
                 times[UPDATE] -= of[UPDATE] - of[LAUNCH]
                 held[TIED] -= of[TIED]
-                needs[: self._tied.owner - first + 2, 1] -= of[SUMS]  # the user had them
+                needs[: self._tied.owner - first + 2, BEGINNING] -= of[SUMS]  # the user had them
             # backward, what the pieces behind one have kept is free again
             needs -= np.append(np.cumsum(added[:0:-1, KEPT])[::-1], 0.0)[:, None]
-            needs[:, 1] += np.append(np.cumsum(added[:0:-1, SUMS])[::-1], 0.0)  # made behind it
-            most = needs.max(axis=0).tolist()
+            made_behind = np.append(np.cumsum(added[:0:-1, SUMS])[::-1], 0.0)
+            needs[:, BEGINNING] += made_behind
+            most = needs[:, PASSING:].max(axis=0).tolist()
             found = [*times[:STATE].tolist(), *held[STATE:PASSING].tolist(), *most]
             self._known[key] = Piece(*found)
         return self._known[key]

@@ -20,7 +20,7 @@ from math import inf
 
 from planners import Axes, PlanError
 from simulator.search.closed_form.first_pass import FirstPass
-from simulator.search.closed_form.layouts import Estimate, Layout
+from simulator.search.closed_form.network_on_array import Estimate, Layout
 
 NEAR = 1.25
 """How much slower than the slowest that is asked for the usual stages and schedule may be, where

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from simulator.search.closed_form.layouts import IN_PARTS, Layout, NetworkOnArray
+from simulator.search.closed_form.network_on_array import IN_PARTS, Layout, NetworkOnArray
 from simulator.search.closed_form.pieces import (
     BEFORE,
     EXPERTS,
@@ -90,14 +90,16 @@ class StepStages:
             return self._passing_units()
         stages = self._stages[place :: self._axes.pp]
         in_flight = self._in_flight(place)
-        # of one micro-batch, gradients in parts are not summed
-        parts = [self._part(one) * (self._many > 1) for one in stages] if self._parts > 1 else None
+        in_parts = self._parts > 1  # gradients, which are not summed of one micro-batch
+        sums = [
+            one.sums * (self._part(one) * (self._many > 1) if in_parts else 1.0) for one in stages
+        ]
         kept = self._fullest(
             in_flight,
             np.array([one.kept for one in stages]),
             np.array([one.passing for one in stages]),
-            np.array([one.passing if parts else one.beginning for one in stages]),
-            np.array([one.sums for one in stages]) * (parts or 1.0),
+            np.array([one.passing if in_parts else one.beginning for one in stages]),
+            np.array(sums),
         )
         if self._layout.usual_schedule == "zero-bubble":  # gradients of weights so much later
             kept += min(place, self._many - in_flight) * stages[0].late

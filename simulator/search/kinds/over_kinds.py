@@ -24,7 +24,7 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.program import step_program
 from simulator.search.candidates import planned
 from simulator.search.closed_form.first_pass import FirstPass
-from simulator.search.closed_form.layouts import IN_PARTS, Layout
+from simulator.search.closed_form.network_on_array import IN_PARTS, Layout
 from simulator.search.kinds.stage_costs import StageCosts
 from simulator.search.shares import best_share
 from simulator.search.updates import with_updates

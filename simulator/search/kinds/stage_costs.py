@@ -18,7 +18,7 @@ from simulator.engine.jobs import Floats
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.transfers import between
 from simulator.lowering.step.training_step import alone_s
-from simulator.search.closed_form.layouts import IN_PARTS
+from simulator.search.closed_form.network_on_array import IN_PARTS
 from simulator.search.closed_form.pieces import Piece, Pieces
 from workloads import Cut, Network, partition_graph
 

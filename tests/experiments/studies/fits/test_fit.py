@@ -23,7 +23,7 @@ from experiments.studies.fits.fit import (
 from experiments.studies.running.runner import Runner
 from planners import Axes, PlanError
 from simulator import DEPLOYED
-from simulator.search.closed_form.layouts import Estimate
+from simulator.search.closed_form.network_on_array import Estimate
 from tests.experiments.studies.fits.test_choices import array, asked
 from workloads import load_network
 

@@ -20,7 +20,7 @@ from simulator import deployed
 from simulator.engine.operations import Sends
 from simulator.search.closed_form.exchange_times import ExchangeTimes
 from simulator.search.closed_form.first_pass import FirstPass
-from simulator.search.closed_form.layouts import Estimate, Layout
+from simulator.search.closed_form.network_on_array import Estimate, Layout
 from simulator.search.closed_form.ranking import Ranking
 from workloads import Builder, load_network
 
