@@ -56,7 +56,7 @@ MOST_FAULTS = 20
 SI = "in SI units"
 """The context of values that are numbers already: quantities without their units."""
 ROOM = 1e9
-"""Times that such a value may leave the range of written ones, as a link that costs nothing."""
+"""Such a value may be so many times outside the range of written ones, for an infinite link."""
 
 Fault = tuple[str, str]
 """The path of a key, and what to say of it."""

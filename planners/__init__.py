@@ -3,7 +3,7 @@
 from planners.axes.degrees import AXES, Axes
 from planners.axes.planner import planned_by_axes
 from planners.cost.objective import OBJECTIVES, TIME, TRAFFIC, Objective
-from planners.cost.prediction import predict
+from planners.cost.prediction import predict, uncharged_s
 from planners.errors import PlanError
 from planners.partition import Communication, Partition, PartitionType
 from planners.pipeline.staging import Staging, planned_in_stages

@@ -151,8 +151,13 @@ def received(
     size: Sequence[Sizes],
     table: Communication = Communication.PRINTED,
     kept: Sequence[Kept | None] = (),
+    *,
+    unlike_shares: bool = False,
 ) -> tuple[float, float]:
     """Elements each side of a split receives in an exchange step.
+
+    The paper moves nothing between layers of one layout whose shares are unlike; with
+    ``unlike_shares`` what then changes hands counts, too.
 
     ``kept`` has the nodes whose update this split shares out, and of their weights what
     each side updates: all that it receives of their gradients, and what it does not
@@ -167,14 +172,17 @@ def received(
     if item.kind is Kind.SUMS:
         elements = _sums(item, graph, partitions, size, table)
         return (elements * own[0], elements * own[1]) if own else (elements, elements)
-    producer = producer_type(graph[item.node], partitions[item.node].type)
-    consumer = partitions[item.consumer]
+    made, consumer = partitions[item.node], partitions[item.consumer]
+    producer = producer_type(graph[item.node], made.type)
+    shares = [(consumer.share, made.share), (1.0 - consumer.share, 1.0 - made.share)]
     direction = 0 if item.phase is Phase.FORWARD else 1
     elements = size[item.consumer].reads[item.edge]
     operand = is_operand(graph[item.consumer], item.edge)
     first, second = (
-        boundary(producer, consumer.type, share, table, operand)[direction]
-        for share in (consumer.share, 1.0 - consumer.share)
+        boundary(producer, consumer.type, share, table, operand, own if unlike_shares else None)[
+            direction
+        ]
+        for share, own in shares
     )
     return first * elements, second * elements
 

@@ -214,30 +214,37 @@ def boundary(
     share: float,
     table: Communication = Communication.PRINTED,
     operand: bool = False,
+    made_share: float | None = None,
 ) -> tuple[float, float]:
     """What a group lacks at a boundary, as fractions of the consumer's input tensor.
 
     Returns (forward, backward): features before the consumer's forward
     product, errors before the producer's backward product (AccPar).
-    ``share`` is the consumer's share in the receiving group. Type IV reads
+    ``share`` is the consumer's share in the receiving group. The paper takes it for the
+    producer's, too; ``made_share`` is the producer's own. Type IV reads
     columns, as II does, and writes columns, as III does; of a product's further
     ``operand`` type V reads the whole.
     """
     if table is Communication.PLOTTED and (producer, consumer) != (I, II):
         return (0.0, 0.0)
     made, read = AS_MADE[producer], (AS_OPERAND if operand else AS_READ)[consumer]
-    return _lacks(made, read, share), _lacks(read, made, share)
+    own = share if made_share is None else made_share
+    return _lacks((made, own), (read, share)), _lacks((read, share), (made, own))
 
 
-def _lacks(held: PartitionType, read: PartitionType, share: float) -> float:
-    """What a group with that ``share`` reads of a tensor and does not hold, as a fraction of it.
+def _lacks(held: tuple[PartitionType, float], read: tuple[PartitionType, float]) -> float:
+    """What a group reads of a tensor and does not hold, as a fraction of it.
 
-    With a quarter: of the columns it reads (1/4) it holds a quarter of the rows
-    (1/16), and lacks 3/16. Of the whole it lacks 3/4.
+    It holds a share of the tensor in one layout and reads a share in another. With a quarter
+    of both: of the columns it reads (1/4) it holds a quarter of the rows (1/16), and lacks 3/16.
+    Of the whole it lacks 3/4. Of the same rows it lacks none; of a half, one quarter.
     """
-    if held in (III, read):
+    (layout, has), (wanted, needs) = held, read
+    if layout is III:
         return 0.0
-    return (1.0 if read is III else share) * (1.0 - share)
+    if layout is wanted:
+        return max(0.0, needs - has)
+    return (1.0 if wanted is III else needs) * (1.0 - has)
 
 
 def producer_type(node: Node, type_: PartitionType) -> PartitionType:

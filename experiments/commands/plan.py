@@ -133,9 +133,10 @@ def _flag(name: str) -> str:
 def _check(args: argparse.Namespace) -> None:
     """Raise UsageError for an option that this planner does not read, or one that it lacks."""
     if args.planner not in READ:
+        other = args.planner or ("the plan of --plan" if args.plan else "")
         raise UsageError(
-            "--profile is planned by --planner pipedream, max-load or phaze, not by "
-            f"{args.planner or 'the plan of --plan'}"
+            "--profile is planned by --planner pipedream, max-load or phaze, "
+            + (f"not by {other}" if other else "of which none is given")
         )
     args.set = [change for change in args.set if change != f"optimizer={args.optimizer}"]
     for name, unset in _OF_NETWORKS.items():

@@ -191,7 +191,7 @@ def table(paper: str, title: str) -> Figure:
     missing = sorted({row["model"] for row in own} - {*PROFILED})
 
     def notes(rows: Sequence[Row]) -> tuple[str, ...]:
-        alone = [row for row in rows if row["over"] == "one" and row["method"] == METHOD]
+        alone = [row for row in rows if row["over"] == "one" and row["method"] != "data_parallel"]
         return (
             f"Transfers get {efficiency():.1%} of the line rate: set by the headline, VGG-16 on "
             "4 servers of 4, 15-1 over data parallelism (5.28), alone.",

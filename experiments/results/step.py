@@ -41,7 +41,7 @@ from experiments.studies.pipelining import (
 )
 from experiments.studies.running.estimate import forewarn
 from experiments.studies.runs.run import Run, check_run, run_fields, run_rows, spread_of
-from experiments.studies.speedups import inexact
+from experiments.studies.speedups import SMALL, UNCHARGED, inexact
 from experiments.studies.unread import warnings
 from experiments.terms import SHARES, aliased, duration
 from planners import Plan, predict
@@ -160,6 +160,8 @@ class StepResult(Result):
         if any(device.units for device, _ in self.case.array.group.kinds):
             told.append(AT_ONCE)
         said += numbers.whole_share(self.case) + result["assumed"]
+        if (more_s := result["uncharged_s"] or 0.0) > SMALL * self.iteration_s:
+            said.append(f"Left out, {more_s / self.iteration_s:.1%} of the step: {UNCHARGED}.")
         said += result["goodput"]["notes"] if "goodput" in result else []
         return [*shown, *told, *filter(None, said), *self.unread]
 
@@ -187,6 +189,7 @@ class StepResult(Result):
             **asdict(numbers.throughput(case, timeline.iteration_s)),
             **numbers.computed(case, timeline),
             "predicted_s": predict(case.network, plan, case.array) if priced and training else None,
+            "uncharged_s": numbers.uncharged(case, plan, timeline.iteration_s),
             **plan.gap_fields(),
             **numbers.bound_fields(case, plan, timeline),
             "computing": spent.computing,

@@ -231,6 +231,7 @@ class _Study:
             lower_bound_s=bound["lower_bound_s"],
             step_gap=bound["step_gap"],
             bounded=bound["lower_bound_covers"] is not None or None,
+            uncharged_s=own.get("uncharged_s"),
         )
 
     def base_full(self, array: int) -> Iterator[str]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 RATES = ("samples_per_s", "share_of_peak")
 BOUND = ("lower_bound_s", "step_gap")
 BASELINE = "data_parallel"
+SMALL = 1e-3
+"""Of a step: less is not worth a sentence."""
+UNCHARGED = "the published model moves tensors between layers of unlike shares for free"
 METRIC_OF = {column: metric for metric, column in MEASURES.items()}
 METRIC_OF["energy_efficiency"] = "energy"
 """The metric that a column of a comparison belongs to, if it is not time."""
@@ -41,8 +44,9 @@ class Row:
     Where the graph was too wide for an exact plan ``exact`` is False and
     ``gap`` the plan's, if known. ``samples_per_s`` and the two behind it are ``throughput``'s.
     No plan that the row's bound covers takes less than ``lower_bound_s``, and the step is
-    ``step_gap`` of it longer; both are None where the bound says little (``step_bounds.NEAR``),
-    or where none is known: where the row is not ``bounded``, either.
+    ``step_gap`` of it longer; both are None where the bound says little (``step_numbers.NEAR``),
+    or where none is known: where the row is not ``bounded``, either. ``uncharged_s`` are seconds
+    that the published model leaves out of the step (``planners.uncharged_s``).
     """
 
     network: str
@@ -65,6 +69,7 @@ class Row:
     lower_bound_s: float | None = None
     step_gap: float | None = None
     bounded: bool | None = None
+    uncharged_s: float | None = None
 
     def metric(self, name: str) -> float | None:
         """Speedup, energy efficiency or bytes, for ``time``, ``energy`` or ``traffic``."""
@@ -147,7 +152,14 @@ class Comparison:
         """One line a row; NaN where a value does not apply."""
         columns = [f.name for f in fields(Row) if f.name != "bounded"]
         shown = [c for c in columns if METRIC_OF.get(c, "time") in (*self.metrics, "time")]
-        for told in (OCCUPANCY, ("exact", "gap"), RATES, ("tokens_per_s",), ("bounded", *BOUND)):
+        for told in (
+            OCCUPANCY,
+            ("exact", "gap"),
+            RATES,
+            ("tokens_per_s",),
+            ("bounded", *BOUND),
+            ("uncharged_s",),
+        ):
             if all(getattr(row, column) is None for row in self.rows for column in told):
                 shown = [c for c in shown if c not in told]
         frame = frame_of(map(asdict, self.rows), shown)
@@ -244,6 +256,13 @@ def _of_planner(planner: str, rows: Sequence[Row], cores: int) -> Iterator[str]:
                 f"{planner}'s plan for {row.network} is not exact (its graph is too wide): a split "
                 f"costs {above} more than a lower bound on the least."
             )
+    more = {row.network: (row.uncharged_s or 0.0) / row.iteration_s for row in rows}
+    if rows and (share := more[longest := max(more, key=more.__getitem__)]) > SMALL:
+        mean = geometric_mean([row.speedup / (1 + more[row.network]) for row in rows])
+        yield (
+            f"{planner}: {UNCHARGED}. Charged, a step of {longest} takes {share:.1%} longer, and "
+            f"the geometric mean is {mean:.3f}."
+        )
     gaps = {row.network: row.step_gap for row in rows if row.step_gap is not None}
     if len(gaps) == len(rows) and rows:
         least, most = (pick(gaps, key=gaps.__getitem__) for pick in (min, max))

@@ -13,7 +13,7 @@ from experiments.studies.case import Case
 from experiments.studies.difference import core_ps
 from experiments.terms import duration, operation_names
 from hardware import Array
-from planners import Axes, Plan
+from planners import Axes, Plan, uncharged_s
 from planners.axes.node_types import experts
 from planners.order import Kind, Phase
 from simulator import PICOSECONDS, Operation, Timeline
@@ -321,6 +321,17 @@ def sentence(fields: dict[str, Any]) -> str:
     if fields["lower_bound_covers"] == NOT_NEAR:
         return "Lower bound: none that is near the step is known for this plan."
     return f"Lower bound: of {fields['lower_bound_covers']}."
+
+
+def uncharged(case: Case, plan: Plan, iteration_s: float) -> float | None:
+    """Seconds that the published model leaves out of a step: ``planners.uncharged_s``.
+
+    None for other models, stages and inference.
+    """
+    priced = "wires" in case.execution.ignores and plan.pipeline is None
+    if not priced or case.execution.inference:
+        return None
+    return uncharged_s(case.network, plan, case.array, iteration_s)
 
 
 def whole_share(case: Case) -> list[str]:

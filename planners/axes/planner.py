@@ -214,11 +214,11 @@ def _ways(axes: Axes, order: Sequence[str]) -> Ways:
 
 
 def _together(array: Array, ways: Ways) -> tuple[int, ...]:
-    """What halving must not part, the most devices first: what inner axes split, and nodes.
+    """Sizes of groups that halving must not cut, the largest first: of inner axes, and nodes.
 
     Of 24 devices with dp 3 and tp 8 the halves would be 12, and cut a group of 8 in two. 100
     nodes of 8 would be halved down to 25 devices. Those are no whole nodes, so that no two groups
-    are alike. Where all numbers are powers of two, and devices of one kind, halves part none
+    are alike. Where all numbers are powers of two, and devices of one kind, halves cut none
     anyway.
     """
     if len(array.group.kinds) == 1 and all(not many & (many - 1) for _, many in ways):

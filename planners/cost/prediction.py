@@ -47,9 +47,12 @@ class _Exchange:
     kept: list[Kept | None]
     clocks: list[_Clock] = field(default_factory=list)
 
-    def meet(self, item: Item, graph: Graph, table: Communication) -> None:
+    def meet(
+        self, item: Item, graph: Graph, table: Communication, *, unlike_shares: bool = False
+    ) -> None:
         """Wait for the last accelerator of both sides, then for the slower side."""
-        elements = received(item, graph, self.split.partitions, self.size, table, self.kept)
+        of = (item, graph, self.split.partitions, self.size, table, self.kept)
+        elements = received(*of, unlike_shares=unlike_shares)
         if any(elements):
             seconds = max(e * s for e, s in zip(elements, self.element_s, strict=True))
             now = max(clock.now for clock in self.clocks) + seconds
@@ -57,12 +60,25 @@ class _Exchange:
                 clock.now = now
 
 
-def predict(network: Network, plan: Plan, array: Array) -> float:
+def uncharged_s(network: Network, plan: Plan, array: Array, iteration_s: float) -> float | None:
+    """Seconds that a published step leaves out, as tensors between unlike shares move for free.
+
+    The papers charge nothing where two layers have one layout and unlike shares, though a part
+    of their tensor has to change hands. None where all shares are alike; 0 where other boundaries
+    are charged more than they move.
+    """
+    if all(len({one.share for one in split.partitions}) == 1 for split in plan.splits()):
+        return None
+    return max(predict(network, plan, array, unlike_shares=True) - iteration_s, 0.0)
+
+
+def predict(network: Network, plan: Plan, array: Array, *, unlike_shares: bool = False) -> float:
     """Seconds of one training step under the published model.
 
     An exchange starts when every accelerator of its split has arrived and
     ends when the slower side has received, as in the engine; alike
-    accelerators are followed once, idle ones not at all. Raises PlanError for a
+    accelerators are followed once, idle ones not at all. With ``unlike_shares`` tensors between
+    layers of unlike shares are charged, too. Raises PlanError for a
     plan with stages, whose order only a simulation knows.
     """
     if plan.pipeline is not None:
@@ -102,7 +118,7 @@ def predict(network: Network, plan: Plan, array: Array) -> float:
                 clock.now += flops(item.phase, clock.size[item.node]) / clock.peak_flops_per_s
         else:
             for exchange in reversed(exchanges) if lowest_first(item, shared) else exchanges:
-                exchange.meet(item, graph, plan.communication)
+                exchange.meet(item, graph, plan.communication, unlike_shares=unlike_shares)
     return max(clock.now for clock in clocks)
 
 

@@ -132,8 +132,8 @@ class Plan:
     each of its stages. ``communication`` is the table its exchanges follow, ``updates`` say
     of every node how its weights are updated (none: replicated, all of them). Gradients go
     in buckets of ``bucket_bytes`` (0: each by itself; None: as the execution model has it),
-    updates in ``update_order`` ("layers" or "arrival"; "": likewise). Its splits part none of so
-    many accelerators (``together``, see ``hardware.Group``). One that was read says
+    updates in ``update_order`` ("layers" or "arrival"; "": likewise). No split cuts a group of
+    ``together`` accelerators (see ``hardware.Group``). One that was read says
     the ``array`` that it was made for, where its file does. Raises PlanError when
     a layer lacks a partition, a share is not within 0...1, or a value is none of these.
     """

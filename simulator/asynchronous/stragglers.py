@@ -27,7 +27,7 @@ MOST_TRACE_BYTES = 64 << 20
 
 
 LEAST = 1e-6
-"""Of how many times as long anything takes."""
+"""The smallest factor by which a time may be multiplied."""
 Draw = Callable[[Generator, int], "np.ndarray[tuple[int], np.dtype[np.float64]]"]
 """So many factors from a generator."""
 Factors = Callable[[int], Callable[[int], float]]

@@ -117,8 +117,8 @@ def _parts(sides: tuple[int, ...]) -> list[float]:
 def direct(groups: Groups) -> Pattern:
     """Everyone sends everyone its piece at once.
 
-    The pieces of a member that leave it by one port share it with others as one flow would:
-    beside somebody else's message they have half of the port, not 31 of 32 parts.
+    All pieces that leave a member by one port count as one flow when the port is shared: beside
+    another message they have half of it, not 31 of 32 parts.
     """
     one = _to_all(groups).load.flows.max(initial=1.0)
     by_port = min(max(float(one), 1.0), groups.size - 1)

@@ -21,7 +21,7 @@ from simulator.engine import accelerated
 
 Made = TypeVar("Made")
 MOST_BYTES = 128 << 20
-"""Of what is kept in one process."""
+"""The most bytes that are kept in one process."""
 ENTRY_BYTES = 500
 """About what an entry takes besides its arrays: its key, and the objects around them."""
 
@@ -39,7 +39,7 @@ CACHE: LRUCache[Hashable, Any] = LRUCache(MOST_BYTES, _bytes)
 def cached(what: str, key: Hashable, make: Callable[[], Made]) -> Made:
     """Return what was made for this key before, or make it; ``what`` keeps unlike things apart.
 
-    With and without accelerations (``engine.plain``) things are made and kept by themselves.
+    With and without accelerations (``engine.accelerated``) things are made and kept by themselves.
     """
     whole = what, accelerated("symmetry"), key
     try:

@@ -177,8 +177,8 @@ def in_steps(groups: Groups, collective: str, found: Plain) -> Offer:
 
     As NCCL reckons (src/graph/tuning.cc): of a ring through n members on m nodes m - 1 steps go
     between nodes, n - m inside. With 14 and 3.4 us 256 on 32 take 31 x 14 + 224 x 3.4 = 1,196 us.
-    A step between nodes takes no less than a message's latency there. What that is above the 14 us
-    an all-reduce waits for, too: on each of the log2(m) levels of its trees, there and back.
+    A step between nodes takes no less than a message's latency there. Where that is above the
+    14 us, an all-reduce pays the difference on each of the log2(m) levels of its trees, both ways.
     """
     first, steps_s = _first_members(groups), groups.wires.ring_steps_s
     if len(first) < 2 or not steps_s or not (jobs := found.jobs()):

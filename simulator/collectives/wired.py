@@ -171,7 +171,7 @@ def reduces(groups: Groups) -> float:
 
 
 def cable_rings(groups: Groups) -> Pattern:
-    """Rings on cables of their own, each both ways, or a chain; see ``cable_rings``.
+    """Rings on cables of their own, each both ways, or a chain (``Strung``).
 
     Of two members a cable is a ring. Along a chain sums come to its end and go back: both
     ways of a cable carry all once, piece behind piece.

@@ -1,7 +1,7 @@
 """Which tensors of a training step are in HBM, and which exist only while they are read.
 
-Batch norm, element-wise operators of one input and views ride: whoever reads
-one reads its root, the tensor that was written. Backward, each layer writes a
+Batch norm, element-wise operators of one input and views are fused: their output is not written.
+Who reads it reads its root, the tensor that it was computed from. Backward, each layer writes a
 gradient for each of its inputs; an ``add``'s is the same for all of them.
 """
 

@@ -240,7 +240,7 @@ def _maps(
 
     What is gathered from the positions of several cores, where it was ``received`` or
     ``scattered`` too, is not kept from forward on: of it there is another copy in backward,
-    gathered again. What is in front of a product works on what was received, by positions.
+    gathered again. Operators in front of a product work on their part of the sequence, ungathered.
     What experts have received is kept.
     """
     copies: dict[tuple[str, float, float, Phase | None], _Held] = {}

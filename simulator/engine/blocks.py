@@ -10,8 +10,8 @@ needs nothing but computations, and exchanges that a line before has waited for 
 begins when the one before ends: begin_(k+1) = end_k. What they need else is over by then, as
 cores compute in order. So when the first begins, all ends are known, and nobody can tell when
 the inner ones fire: an exchange, or another worker, waits for a line that ends a block or is
-behind one. (An exchange that needs an inner line comes behind the block in the worker's own
-order, and would have been given no earlier: the worker waits for each of its computations.)
+behind one. (An exchange that needs an inner line is issued behind the block. It would not be
+issued earlier without blocks, as a worker issues its lines in order and waits for computations.)
 
     a (3 ps), b (needs a; 4 ps; 10 B of HBM at 2 B/ps), x (an exchange), c (needs x), d, e (x)
     (a, b): from t on   a ends at t + 3, b at t + 3 + max(4, 10 / 2) = t + 8
@@ -112,7 +112,7 @@ class OwnLinks:
             before: tuple[Sent, ...] = ()
             for ways in routes.values():
                 if ways is not before:  # those of one tensor follow each other
-                    for way in ways:  # of many workers two are enough: nobody is alone
+                    for way in ways:  # two users are enough for a link to be shared
                         givers.setdefault((way.operation, 1), set()).update(numbers[:2])
                 before = ways
         for (operation, parties), several in sorted(givers.items(), key=lambda item: len(item[1])):

@@ -240,8 +240,8 @@ class Interconnect:
     of one region: what goes on in another does not concern it. So the wires
     between cores are one region, and each HBM is a region of one link.
 
-    Forgotten appointments stay in the queue: take a run's end from its events,
-    not from the clock of an emptied environment.
+    Cancelled wake-ups stay in SimPy's queue: a run ends with its last event, not at the
+    time that the environment's clock shows in the end.
     """
 
     def __init__(self, env: simpy.Environment, *regions: ArrayLike) -> None:

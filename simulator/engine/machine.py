@@ -37,7 +37,7 @@ Process = Generator[simpy.Event, Any, Any]
 
 
 SMALL = 1000
-"""Of a computation, the part that is too short to be slowed in turn."""
+"""A remainder below one part in so many of a computation is not slowed again."""
 
 
 class Machine:

@@ -196,10 +196,11 @@ class Operation:
 
 
 class Holding(NamedTuple):
-    """What a computation holds of its worker's HBM, against what was held before it (bytes).
+    """How a computation changes the bytes in its worker's HBM.
 
-    At the ``most`` meanwhile, and how much ``more`` afterwards; of both, by class of what
-    comes and goes (``occupancy.MOVING``), where that is known.
+    ``most`` is the largest number of bytes while it runs, and ``more`` the number afterwards, both
+    above those before it. ``most_by`` and ``more_by`` are the same by memory class (``MOVING``),
+    where these are known.
     """
 
     most: float = 0.0
@@ -222,8 +223,8 @@ class Task(NamedTuple):
     Where ``parties`` is not 0 it is an exchange, which begins when so many
     workers have come to it, at ``communicator`` (None: at the worker's own of its level). A
     send goes to whoever receives it, a line of its own with the same operation and
-    no parties. ``held`` is what of its HBM the worker fills meanwhile and afterwards; of
-    both, ``once`` bytes are for sums that go on over micro-batches until they are used.
+    no parties. ``held`` is how it changes the bytes in the worker's HBM. ``once`` bytes of it
+    are accumulated gradients: the first micro-batch alone allocates them.
     """
 
     operation: Operation
@@ -338,10 +339,10 @@ class RankProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worker:
-    """Cores that do the same at the same time: a class of boards, or of single cores.
+    """Boards, or single cores, that do the same at the same time: one is simulated for all.
 
-    It stands for ``multiplicity`` of them, of which number ``first`` of the
-    array is the first. Of a board, ``chips`` chips with ``cores_per_chip``
+    There are ``multiplicity`` of them; ``first`` is the lowest of their numbers in the array. Of a
+    board, ``chips`` chips with ``cores_per_chip``
     cores each are simulated; the others do as they do. ``communicators`` are the
     numbers of the splits above it, the top one first. ``hbm`` is the number of
     the memory link that its operations' bytes cross (None: they are not

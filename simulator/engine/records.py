@@ -62,9 +62,8 @@ class Log:
     """The records of a run while it goes on.
 
     An operation that ends is written once, with its number; each resource that
-    it was on adds that number. So a board's four cores write five lines of
-    little instead of four of much. A block is written once as well, and only
-    its numbers for each resource: what there is to say of them is worked out in the
+    it was on adds that number. So what a board's four cores share is stored once. A block is
+    written once as well, with its numbers for each resource; its records are made in the
     end, for all blocks at once.
     """
 

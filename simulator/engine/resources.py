@@ -288,8 +288,8 @@ class Meeting(Done):
 
     ``came`` has who came, in the order in which they did, until it is over: each party's
     worker and what it had waited for. A rendezvous is ``expected`` once a receiver has come,
-    ``taken_after`` what that had waited for; as that may be before it is ``opened``, fewer than
-    none may be ``missing`` until then.
+    ``taken_after`` what that had waited for. Parties may arrive before it is ``opened``, so
+    ``missing`` can be negative until then.
     """
 
     operation: Operation

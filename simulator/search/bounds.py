@@ -47,8 +47,8 @@ def work_bound_s(network: Network, array: Array, batch: int, execution: Executio
 def _published_s(network: Network, group: Group, batch: int, phases: int) -> float:
     """All FLOPs of the first phases at the peak of all boards.
 
-    A dot product of n terms is 2n - 1 FLOPs, and cut in d parts 2n - d: so
-    that much less of each is sure.
+    A dot product of n terms is 2n - 1 FLOPs, and 2n - d if it is cut in d parts: the bound
+    takes the smaller number.
     """
     parts = 0 if group.arithmetic.fused else group.size
     graph = partition_graph(network)

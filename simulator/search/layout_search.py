@@ -1,8 +1,8 @@
 """The search's own plans: layouts of the first cores of each kind, judged by simulation.
 
-A layout gives every node a type at every level. The chain's relaxation (``chain``) proposes
+A layout gives every node a type at every level. The chain's relaxation (``relaxation``) proposes
 likely ones for each number of cores; the simulator judges them; the best are improved by small
-changes that the chain ranks and the simulator judges (``local``).
+changes that the chain ranks and the simulator judges.
 """
 
 from __future__ import annotations

@@ -34,8 +34,9 @@ NAME = "search"
 FAIR = 1.5
 """Data parallelism's share is improved where it takes less than so many times the best step.
 
-Improving gains less, where what a kind is worth lies between its number and its peak. Worst is a
-kind worth two of another that has a peak without end: an even share takes 1/2 where 1/3 is best.
+Improving gains no more than that, if a kind's true speed lies between an even one and that of its
+peak. Worst is a kind of twice the speed and an infinite peak: an even share takes 1/2 of the time,
+the best 1/3.
 """
 
 

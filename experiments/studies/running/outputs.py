@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from experiments.studies.case import Case, step_of
 from experiments.studies.occupancy import occupancy
-from experiments.studies.step_numbers import layout_of
+from experiments.studies.step_numbers import layout_of, uncharged
 from hardware import Array, Device
 from hardware.reader import Error, Table, Text, checked, number, whole
 from planners import Plan
@@ -90,10 +90,11 @@ class KeptOutputs(Table):
     peak_memory_bytes: Measure | None = None
     cores_over_memory: Counted = 0
     idle_cores: Counted = 0
+    uncharged_s: Measure | None = None
 
 
 class KeptRefusal(Table):
-    """Why a case has no step (``fitting.run_choice``)."""
+    """Why a case has no step (``studies.fits.fit.run_choice``)."""
 
     iteration_s: None
     reason: str
@@ -129,12 +130,13 @@ def refusal(reason: str) -> Outputs:
 def run_case(case: Case) -> Outputs:
     """Plan and simulate; times in seconds, shares of an average core's step.
 
-    ``slow_share`` and ``uneven`` are about unlike devices.
+    ``slow_share`` and ``uneven`` are about unlike devices. ``uncharged_s`` is what the
+    published model leaves out.
     ``peak_memory_bytes`` is None in the published execution model, which has no
     memory, and ``energy_j`` where a device's spec has no energies. The deployed
     model adds the cores that overflow their memory, and those that are idle.
     ``plan_gap`` is 0 for an exact plan, and None where nothing is known. ``layout`` says
-    which lower bound covers the plan (``step_bounds.layout_of``), ``bucket_bytes`` of which
+    which lower bound covers the plan (``step_numbers.layout_of``), ``bucket_bytes`` of which
     size the plan has its buckets (None: it does not say).
     """
     plan, timeline = step_of(case)
@@ -149,6 +151,7 @@ def run_case(case: Case) -> Outputs:
         "layout": layout_of(case, plan),
         "bucket_bytes": plan.bucket_bytes,
         "slow_share": slow_share(timeline, case.array),
+        "uncharged_s": uncharged(case, plan, timeline.iteration_s),
         "uneven": is_uneven(plan, case.array),
         "peak_memory_bytes": None,
         "energy_j": timeline.energy_j,

@@ -119,8 +119,8 @@ class StageWriter(Writer):
     def _forward_to(self, node: int) -> None:
         """Sends of all nodes before one, and what those up to it receive.
 
-        Joins have no items of their own where they read what is received alone: those
-        that are passed receive before they send.
+        A join whose inputs all come from other stages has no item of its own: its
+        receives are written here, before its sends.
         """
         passed = {min(p.nodes) for p in self.entering if Phase.FORWARD not in p.done}
         for v in (*sorted(u for u in passed if u < node), node):

@@ -39,7 +39,7 @@ def alternate(rank: Rank) -> Iterator[Pass]:
 
     PipeDream-Flush (Narayanan et al., ICML and SC 2021, arXiv 2104.04473): rank s of p
     computes p - s - 1 micro-batches ahead, and at most p - s are in flight instead of m. Where
-    places have unlike numbers of replicas, it is PipeDream's number (``rank_program.ahead``):
+    places have unlike numbers of replicas, it is PipeDream's number (``instructions.ahead``):
     with fewer ahead, one replica in front of four would wait for the first for ever.
 
     PipeDream's 1F1B-RR (SOSP 2019; the public runtime, msr-fiddle/pipedream, commit 7db6a1c):

@@ -21,8 +21,8 @@ MADE = {
 class Dataflow:
     """Features, errors, gradients and weights of a graph, followed by name through the step.
 
-    Who re-lays or sums something waits for whoever makes it, and what needs it
-    waits for that alone. Weights whose update is shared out are gathered for forward.
+    An exchange of a tensor depends on what makes it; what reads the tensor depends on its
+    last exchange alone. Weights whose update is shared out are gathered for forward.
     """
 
     def __init__(self, graph: Graph, updates: Updates = ()) -> None:

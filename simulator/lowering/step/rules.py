@@ -45,8 +45,7 @@ class Rules(ABC):
     ``overlap`` is allowed a worker's exchanges go on while it computes;
     without, all that it does waits for what it did before. ``joint`` exchanges
     are one operation for all copies of a part, whose transfers share the
-    ``wires``; so there is a single way to write a part for all of its copies
-    only where they are not.
+    ``wires``; copies can then not follow one program (``shared``), unless they are folded.
     """
 
     unit: Unit

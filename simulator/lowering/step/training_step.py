@@ -27,7 +27,7 @@ from simulator.sharding.blocks import Alike
 from simulator.sharding.mesh import Mesh, parts
 
 HOST = "waiting for the host"
-"""In place of a layer, what a core does not compute: its host starts layers of experts."""
+"""Stands for a layer where a core waits while its host launches layers of experts."""
 
 
 def training_step(rules: Rules, *, memory: bool = True) -> Program:
@@ -83,7 +83,7 @@ class Writer:
         self._begins: Counter[WorkerProgram] = Counter()
         """The line with which the pass begins that is written."""
         self._behind: Key = (MADE[Phase.FORWARD], len(rules.graph) - 1)
-        """What lets units begin to compute again, who could as soon as forward is over."""
+        """What recomputation waits for; it could start as soon as forward is over."""
         self.programs = self._open(rules.root)
 
     def _open(self, part: Mesh) -> tuple[WorkerProgram, ...]:

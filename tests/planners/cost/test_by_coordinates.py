@@ -6,7 +6,17 @@ from itertools import product
 import pytest
 
 from hardware import Array, Group, load_array
-from planners import TIME, TRAFFIC, Partition, PartitionType, Plan, Split, load_planner, predict
+from planners import (
+    TIME,
+    TRAFFIC,
+    Partition,
+    PartitionType,
+    Plan,
+    Split,
+    load_planner,
+    predict,
+    uncharged_s,
+)
 from planners.hierarchy.fixed_types import plan_of_types as with_types
 from planners.order import Item, Kind, Phase, received
 from planners.partition import WHOLE, boundary
@@ -152,6 +162,42 @@ def test_boundaries_between_unlike_shares_follow_the_consumers() -> None:
     item = Item(Kind.BOUNDARY, Phase.FORWARD, 0, 1)
     found = received(item, GRAPH, partitions(("III", 0.5), ("III", 0.25)), SIZES)
     assert found == (half[0] * SIZES[1].input, 0.25 * SIZES[1].input)
+
+
+@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.BACKWARD])
+@pytest.mark.parametrize("shares", list(product(SHARES, SHARES)))
+@pytest.mark.parametrize(("producer", "consumer"), PAIRS)
+def test_what_changes_hands_between_unlike_shares_is_counted_where_asked(
+    producer: str, consumer: str, shares: tuple[float, float], phase: Phase
+) -> None:
+    chain = Chain(BATCH, CHANNELS, [(producer, shares[0]), (consumer, shares[1])])
+    lacks = (chain.lacks_features, chain.lacks_errors)[phase is Phase.BACKWARD]
+    at = 0 if phase is Phase.BACKWARD else 1
+    item = Item(Kind.BOUNDARY, phase, 0, 1)
+    found = received(item, GRAPH, partitions(*chain.layers), SIZES, unlike_shares=True)
+    assert found == pytest.approx((lacks(at, 0), lacks(at, 1)))
+
+
+@pytest.mark.parametrize("types", PAIRS)
+def test_what_a_step_leaves_out_is_what_it_takes_with_every_element_charged(
+    types: tuple[str, str],
+) -> None:
+    chain = Chain(BATCH, CHANNELS, [(types[0], 0.25), (types[1], 0.75)])
+    root = Split(partitions(*chain.layers), 0.0, (None, None))
+    plan = Plan("mine", "chain", BATCH, "time", ("fc0", "fc1"), root)
+    boards = [board for board, _ in UNLIKE.group.kinds]
+    peaks = (boards[0].peak_flops_per_s, boards[1].peak_flops_per_s)
+    element_s = tuple(2 / board.network_bytes_per_s for board in boards)
+    wanted = step_s(chain, peaks, (element_s[0], element_s[1]))
+    assert predict(network(), plan, UNLIKE, unlike_shares=True) == pytest.approx(wanted, rel=1e-12)
+    step = predict(network(), plan, UNLIKE)
+    left_out = max(wanted - step, 0.0)
+    assert uncharged_s(network(), plan, UNLIKE, step) == pytest.approx(left_out, abs=1e-15)
+
+
+def test_nothing_is_left_out_where_all_shares_are_alike() -> None:
+    plan = load_planner("hypar")(network(), UNLIKE, BATCH)
+    assert uncharged_s(network(), plan, UNLIKE, predict(network(), plan, UNLIKE)) is None
 
 
 def test_one_board_has_nothing_to_wait_for() -> None:
