@@ -39,35 +39,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from experiments.api.argument_types import ArrayLike, Changes, NetworkLike
+    from experiments.api.designing import DesignResult as DesignResult
+    from experiments.api.designing import design as design
+    from experiments.api.fitting import FitResult as FitResult
+    from experiments.api.fitting import fit as fit
+    from experiments.api.measured import CalibrationResult as CalibrationResult
+    from experiments.api.measured import ValidationResult as ValidationResult
+    from experiments.api.measured import calibrate as calibrate
+    from experiments.api.measured import validate as validate
+    from experiments.api.papers import PaperResult as PaperResult
+    from experiments.api.papers import reproduce as reproduce
+    from experiments.api.steps import difference as difference
+    from experiments.api.steps import explain as explain
+    from experiments.api.steps import plan as plan
+    from experiments.api.steps import simulate as simulate
+    from experiments.api.studies import ReportResult as ReportResult
+    from experiments.api.studies import compare as compare
+    from experiments.api.studies import report as report
+    from experiments.api.studies import scale as scale
+    from experiments.api.studies import speedup as speedup
+    from experiments.api.studies import sweep as sweep
+    from experiments.api.training import TrainResult as TrainResult
+    from experiments.api.training import train as train
     from experiments.collective import CollectiveResult as CollectiveResult
     from experiments.collective import collective as collective
     from experiments.explain.traced import TraceDifferenceResult as TraceDifferenceResult
-    from experiments.face.designing import DesignResult as DesignResult
-    from experiments.face.designing import design as design
-    from experiments.face.fitting import FitResult as FitResult
-    from experiments.face.fitting import fit as fit
-    from experiments.face.forms import ArrayLike, Changes, NetworkLike
-    from experiments.face.measured import CalibrationResult as CalibrationResult
-    from experiments.face.measured import ValidationResult as ValidationResult
-    from experiments.face.measured import calibrate as calibrate
-    from experiments.face.measured import validate as validate
-    from experiments.face.papers import PaperResult as PaperResult
-    from experiments.face.papers import reproduce as reproduce
-    from experiments.face.steps import difference as difference
-    from experiments.face.steps import explain as explain
-    from experiments.face.steps import plan as plan
-    from experiments.face.steps import simulate as simulate
-    from experiments.face.studies import ReportResult as ReportResult
-    from experiments.face.studies import compare as compare
-    from experiments.face.studies import report as report
-    from experiments.face.studies import scale as scale
-    from experiments.face.studies import speedup as speedup
-    from experiments.face.studies import sweep as sweep
-    from experiments.face.training import TrainResult as TrainResult
-    from experiments.face.training import train as train
     from experiments.files.read import LogResult as LogResult
     from experiments.files.read import ReadResult as ReadResult
     from experiments.files.read import read as read
+    from experiments.link_calibration import WiresResult as WiresResult
     from experiments.notices import AccelarrayWarning as AccelarrayWarning
     from experiments.output import UsageError as UsageError
     from experiments.results.catalog import Names as Names
@@ -79,7 +80,6 @@ if TYPE_CHECKING:
     from experiments.results.step import StepResult as StepResult
     from experiments.results.sweeps import SweepResult as SweepResult
     from experiments.studies.running.store import StoreError as StoreError
-    from experiments.wires import WiresResult as WiresResult
     from hardware import Array as Array
     from hardware import SpecError as SpecError
     from planners import Plan as Plan
@@ -100,15 +100,15 @@ if TYPE_CHECKING:
 HOMES = {
     "accelarray": "array arrays devices methods network networks planners stacks",
     "experiments.collective": "CollectiveResult collective",
-    "experiments.face.designing": "DesignResult design",
+    "experiments.api.designing": "DesignResult design",
     "experiments.explain.traced": "TraceDifferenceResult",
     "experiments.files.read": "LogResult ReadResult read",
-    "experiments.face.fitting": "FitResult fit",
-    "experiments.face.measured": "CalibrationResult ValidationResult calibrate validate",
-    "experiments.face.papers": "PaperResult reproduce",
-    "experiments.face.steps": "difference explain plan simulate",
-    "experiments.face.studies": "ReportResult compare report scale speedup sweep",
-    "experiments.face.training": "TrainResult train",
+    "experiments.api.fitting": "FitResult fit",
+    "experiments.api.measured": "CalibrationResult ValidationResult calibrate validate",
+    "experiments.api.papers": "PaperResult reproduce",
+    "experiments.api.steps": "difference explain plan simulate",
+    "experiments.api.studies": "ReportResult compare report scale speedup sweep",
+    "experiments.api.training": "TrainResult train",
     "experiments.results.catalog": "Names",
     "experiments.results.speedups": "ComparisonResult ScalingResult",
     "experiments.results.difference": "DifferenceResult",
@@ -120,7 +120,7 @@ HOMES = {
     "experiments.output": "UsageError",
     "experiments.studies.running.store": "StoreError",
     "experiments.version": "__version__",
-    "experiments.wires": "WiresResult",
+    "experiments.link_calibration": "WiresResult",
     "hardware": "Array SpecError",
     "planners": "Plan PlanError Planner",
     "simulator": "CollectiveError Execution OutOfMemoryError SimulationError Timeline",
@@ -215,14 +215,14 @@ _settle()
 
 def network(given: NetworkLike) -> Network:
     """A network with its layers; raises NetworkError."""
-    from experiments.face.inputs import network_of
+    from experiments.api.inputs import network_of
 
     return network_of(given)
 
 
 def array(given: ArrayLike, *, set: Changes = ()) -> Array:  # noqa: A002
     """An array with its devices and wires, values of its spec changed; raises SpecError."""
-    from experiments.face.inputs import array_of
+    from experiments.api.inputs import array_of
 
     return array_of(given, set)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from rich.table import Table
 
-from experiments.face.asked import changed
-from experiments.face.forms import ArrayLike, ArrayOptions, Changes, Progress, explicit
-from experiments.face.inputs import array_of
+from experiments.api.argument_types import ArrayLike, ArrayOptions, Changes, Progress, explicit
+from experiments.api.inputs import array_of
+from experiments.api.requests import changed
 from experiments.output import UsageError, hearing, pairs_table, table_of
 from experiments.pictures.figures import finish, panels
 from experiments.pictures.palette import SERIES
@@ -112,7 +112,7 @@ def rates(name: str, nodes: int, size_bytes: float, time_s: float) -> dict[str, 
 def _data(wires: Wires, name: str, size_bytes: float, found: Offer, by: str) -> dict[str, Any]:
     """As JSON has it."""
     nodes = len(wires.nodes)
-    jobs = tuple(job.everywhere() for job in found.jobs())
+    jobs = tuple(job.unfolded() for job in found.jobs())
     time_s, carried = run_alone(wires, jobs)
     alone = _alone(wires, name, size_bytes)
     chosen = found.algorithm

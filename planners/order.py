@@ -44,7 +44,7 @@ class Phase(StrEnum):
     RECOMPUTE = "recompute"
 
     @property
-    def ahead(self) -> bool:
+    def computes_features(self) -> bool:
         """Whether features are computed, for the first time or again."""
         return self in (Phase.FORWARD, Phase.RECOMPUTE)
 

@@ -11,7 +11,7 @@ from planners.built_in import accpar, data_parallel, hypar, model_parallel, owt
 from planners.cost.objective import Objective
 from planners.errors import PlanError
 from planners.plan import Plan
-from planners.strangers import loaded
+from planners.plugins import load_plugin
 from workloads import Network, NetworkError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def load_planner(planner: str | Planner) -> Planner:
             package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
             name, place = f"{planner!r}{package}", entry.value
     if ":" in place:
-        found = loaded(f"planner {name}", place, PlanError, named=place is planner)
+        found = load_plugin(f"planner {name}", place, PlanError, named=place is planner)
         return cast("Planner", callable_as_planner(found, name))
     known = hint(planner, [*planner_names(), *BASELINES, *JUDGED])
     raise PlanError(f"unknown planner {planner!r}; {known}")

@@ -30,7 +30,9 @@ import simpy
 
 MONTH_S = 30 * 86_400.0
 MOST_FAILURES = 200_000
-"""In all months that are simulated; where they have more, less than months are simulated."""
+"""In all simulated months. Where they have more, fewer months are simulated, at least ``FEWEST``."""
+FEWEST = 30
+"""If so many have too many failures, a part of each is simulated, which begins with all spares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class Spent:
     """Standard error of ``useful``; None of a single month."""
     days: float
     """Simulated, each time."""
+    repeats: int
+    """How many times."""
 
     @property
     def lost(self) -> float:
@@ -115,7 +119,8 @@ class Spent:
 
 @lru_cache(maxsize=64)
 def simulated(of: Failures, interval_s: float, repeats: int, seed: int) -> Spent:
-    """The means of so many months, each with draws of its own: those of (seed, number)."""
+    """The means of so many months, or fewer, each with draws of its own: of (seed, number)."""
+    repeats = min(repeats, max(FEWEST, int(MOST_FAILURES * of.mean_s / MONTH_S)))
     until_s = MONTH_S * min(1.0, MOST_FAILURES * of.mean_s / (MONTH_S * repeats))
     months = [_Month(of, interval_s, seed, number).run(until_s) for number in range(repeats)]
     means = np.mean(months, axis=0)
@@ -124,7 +129,7 @@ def simulated(of: Failures, interval_s: float, repeats: int, seed: int) -> Spent
         error = float(np.std(months, axis=0, ddof=1)[0]) / until_s / sqrt(repeats)
     failures = float(means[4]) * MONTH_S / until_s
     useful, stalled, restarting, waiting = (float(seconds) / until_s for seconds in means[:4])
-    return Spent(useful, stalled, restarting, waiting, failures, error, until_s / 86_400)
+    return Spent(useful, stalled, restarting, waiting, failures, error, until_s / 86_400, repeats)
 
 
 class _Month:

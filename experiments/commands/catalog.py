@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
+from experiments.api import inputs
 from experiments.commands.arguments import Parser, changed
 from experiments.commands.studies import ENDINGS
-from experiments.face import inputs
 from experiments.options import options_text
 from experiments.output import UsageError, deliver, fitted, frame_of, whole_file
 from experiments.report.comparison import WHEN, varied_keys

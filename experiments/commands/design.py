@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from experiments.api.designing import design
 from experiments.commands.arguments import MODEL, PIPELINE, Parser, changed
 from experiments.commands.resolve import keywords_of
-from experiments.face.designing import design
 from experiments.options import OPTIONS
 from experiments.output import UsageError
 from experiments.results.result import check_outputs, show

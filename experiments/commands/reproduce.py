@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from experiments.api.papers import TITLES, reproduce
 from experiments.commands.arguments import Parser, changed
 from experiments.commands.resolve import keywords_of
-from experiments.face.papers import TITLES, reproduce
 from experiments.output import check_writable, deliver
 from experiments.papers.pictures import check_folder
 from experiments.results.result import written

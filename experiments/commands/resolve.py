@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from experiments.face import asked, inputs
+from experiments.api import inputs, requests
 from experiments.output import UsageError
 from experiments.studies.case import Case
 from experiments.studies.options import MODEL_OPTIONS, first_array, parse_axes
@@ -29,7 +29,7 @@ def keywords_of(
 
     Flags that are short for others are in ``set`` and ``transform`` already.
     """
-    known = inspect.signature(function).parameters.keys() - {"attention", *asked.SHORT, *without}
+    known = inspect.signature(function).parameters.keys() - {"attention", *requests.SHORT, *without}
     given: dict[str, Any] = _given(args, sorted(known))
     return given
 
@@ -83,7 +83,7 @@ def cases_of(
     args: argparse.Namespace, planners: Sequence[str | Planner], network: Network | None = None
 ) -> list[Case]:
     """A step under each of the planners, that the arguments describe."""
-    return asked.cases_of(
+    return requests.cases_of(
         network or args.network,
         planners,
         array_name(args),
@@ -95,9 +95,9 @@ def cases_of(
     )
 
 
-def study_of(args: argparse.Namespace, first: Sequence[str] = ()) -> asked.Study:
+def study_of(args: argparse.Namespace, first: Sequence[str] = ()) -> requests.Study:
     """Many steps, and where they run and are kept; planners ``first`` before those asked for."""
-    return asked.study_of(
+    return requests.study_of(
         args.networks,
         args.planners,
         array_name(args),

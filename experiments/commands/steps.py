@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from experiments.api.inputs import planners_of
 from experiments.collective import COLLECTIVES, collective, parse_bytes
 from experiments.commands.arguments import ARRAY, PLANNER, RUN, STEP, Parser, changed
 from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of
 from experiments.explain.traced import traced
-from experiments.face.inputs import planners_of
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable
 from experiments.pictures import lanes

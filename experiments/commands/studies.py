@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from experiments.api.fitting import fit
+from experiments.api.studies import report
 from experiments.commands.arguments import (
     ARRAY,
     AXES,
@@ -16,8 +18,6 @@ from experiments.commands.arguments import (
     changed,
 )
 from experiments.commands.resolve import array_name, keywords_of, study_of
-from experiments.face.fitting import fit
-from experiments.face.studies import report
 from experiments.output import UsageError, check_writable, deliver, text_of
 from experiments.pictures.plots import check_drawable
 from experiments.results.result import Answer, check_outputs, show

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from experiments.api.training import train
 from experiments.commands.arguments import ARRAY, EXECUTION, MODEL, Parser, changed
 from experiments.commands.resolve import keywords_of
-from experiments.face.training import train
 from experiments.options import OPTIONS
 from experiments.output import UsageError, whole_file
 from experiments.results.result import check_outputs, show

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from experiments.api.measured import CalibrationResult, calibrate, tables_of, validate
 from experiments.commands.arguments import RUNNER, Parser, changed
 from experiments.commands.resolve import keywords_of
-from experiments.face.measured import CalibrationResult, calibrate, tables_of, validate
 from experiments.measured.pods import check_drawable
 from experiments.options import OPTIONS
 from experiments.output import UsageError, check_writable, deliver

@@ -10,7 +10,7 @@ from experiments.terms import collective
 from planners.order import Kind
 from simulator import PICOSECONDS, Operation, Program, Timeline
 from simulator.analysis.intervals import covered_ps
-from simulator.analysis.worker_records import doings
+from simulator.analysis.worker_records import worker_rows
 from simulator.cost.operators import WORK
 from simulator.engine.jobs import ints
 
@@ -43,7 +43,7 @@ def kernels(timeline: Timeline) -> Iterator[list[Kernel]]:
     """Of each worker's first core, in the program's order; sends by both of their ends."""
     columns, operations = timeline.columns, timeline.operations
     arrivals = received(timeline)
-    for number, mine in enumerate(doings(timeline)):
+    for number, mine in enumerate(worker_rows(timeline)):
         found = list[Kernel]()
         for row in mine.computed.tolist():
             found += _computed(timeline, row)

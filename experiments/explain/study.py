@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from experiments.explain.against_accpar import otherwise
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
 from experiments.explain.freeing import PRICED, Freed, best_of, changes_of, freed, too_full
 from experiments.explain.other_pipelines import PipelineSide, pipeline_side, steps_beside
-from experiments.explain.otherwise import otherwise
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
 from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
 from experiments.results.error_band import banded

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
-from experiments.face.forms import explicit
+from experiments.api.argument_types import explicit
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
 from experiments.files.job import Job, sizes_of
 from experiments.files.measurements import Log, is_mllog, is_nccl, log_text, mllog

@@ -51,7 +51,7 @@ class Figure:
         """The same with its rows; ``progress`` hears of each, ``store`` keeps them by ``name``."""
         rows: list[Row] = []
         for number, point in enumerate(self.points):
-            row = point() if store is None else store.once((name, number), point)
+            row = point() if store is None else store.get_or_make((name, number), point)
             rows.append(row)
             progress(", ".join(str(row[name]) for name in (*self.axes, "planner") if name in row))
         messages = self.notes(rows) if callable(self.notes) else self.notes

@@ -67,7 +67,7 @@ def _moved(timeline: Timeline, operation: Operation) -> dict[str, float]:
     if not isinstance(wires, Wires) or not operation.jobs:
         return {f"level {operation.level}": operation.bytes} if operation.bytes else {}
     for some, size in (each for job in operation.jobs for each in job.crosses):
-        load = some.everywhere()
+        load = some.unfolded()
         for subnet in wires.subnets:
             here = (load.links >= subnet.links.start) & (load.links < subnet.links.stop)
             amount = float(load.flows[here].sum()) * size

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.table import Table
 
-from experiments.face.asked import Study, running
+from experiments.api.requests import Study, running
 from experiments.notices import REMEDY, tell
 from experiments.output import READABLE, UsageError, table_of, width
 from experiments.pictures.plots import plot_levels, plot_speedups

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from experiments.face.asked import Study, check_planned, running
-from experiments.face.forms import Vary
-from experiments.face.inputs import option_text
+from experiments.api.argument_types import Vary
+from experiments.api.inputs import option_text
+from experiments.api.requests import Study, check_planned, running
 from experiments.notices import REMEDY, tell
 from experiments.output import UsageError, table
 from experiments.pictures.plots import check_drawable, plot_sweep

@@ -101,7 +101,7 @@ def changed(array: Array, execution: Execution) -> list[str]:
     """Sentences about what was changed, by ``--set`` or ``--vary``, and is not read."""
     keys = [s.key for s in array.settings if s.source == COMMAND_LINE]
     idle = _unread(array, execution)
-    names = once([key for key in keys if key in idle])
+    names = by_table([key for key in keys if key in idle])
     partly = _partly([key for key in keys if key not in idle], array)
     return [*_sentences(names, ", which was changed", array, execution), *partly]
 
@@ -170,7 +170,7 @@ def _tiers(names: Sequence[str], array: Array) -> str:
     return " and ".join(f"topology.levels.{i}.{key}" for key in keys for i in levels)
 
 
-def once(keys: Sequence[str]) -> dict[str, list[str]]:
+def by_table(keys: Sequence[str]) -> dict[str, list[str]]:
     """Names of keys; one given for every board stands for each board's."""
     return {
         key: [key]

@@ -91,7 +91,7 @@ def critical_path(timeline: Timeline) -> list[Segment]:
 def _end(timeline: Timeline) -> tuple[int, int]:
     """The row that ended last, and its worker; of those at once, the first worker's."""
     ends, owners = np.asarray(timeline.columns.end), workers_of_rows(timeline)
-    came, joined, _ = (np.asarray(column, dtype=np.int64) for column in timeline.joins)
+    came, joined, _ = (np.asarray(column, dtype=np.int64) for column in timeline.participants)
     rows = np.concatenate([np.flatnonzero(owners >= 0), joined])
     workers = np.concatenate([owners[owners >= 0], came])
     if not len(rows):
@@ -103,7 +103,9 @@ def _end(timeline: Timeline) -> tuple[int, int]:
 
 def _last_comers(timeline: Timeline) -> dict[int, int]:
     """Per exchange, who let it begin: of those who waited for its cause, the first worker."""
-    came, joined, waited_for = (np.asarray(column, dtype=np.int64) for column in timeline.joins)
+    came, joined, waited_for = (
+        np.asarray(column, dtype=np.int64) for column in timeline.participants
+    )
     decided = waited_for == np.asarray(timeline.columns.cause, dtype=np.int64)[joined]
     order = np.argsort(-came[decided], kind="stable")
     return dict(zip(joined[decided][order].tolist(), came[decided][order].tolist(), strict=True))

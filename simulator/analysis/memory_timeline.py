@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.order import Phase
-from simulator.analysis.worker_records import RowsByOperation, doings
+from simulator.analysis.worker_records import RowsByOperation, worker_rows
 from simulator.engine.operations import (
     MOVING,
     Instruction,
@@ -74,7 +74,9 @@ class Computations:
         mine = [task for task in tasks if not task.parties and not task.receives]
         held = [task.held for task in mine]
         updates = [task.operation.phase == Phase.UPDATE for task in mine]
-        once = [0.0 if first or u else task.once for task, u in zip(mine, updates, strict=True)]
+        once = [
+            0.0 if first or u else task.accumulated for task, u in zip(mine, updates, strict=True)
+        ]
         going_on = np.zeros((len(mine), len(MOVING)))
         going_on[:, GRADIENTS] = once
         most_by = [one.most_by or row for one, row in zip(held, going_on, strict=True)]
@@ -301,7 +303,7 @@ def _in_stages(timeline: Timeline, worker: int) -> Iterator[Step]:
 
 def _in_one(timeline: Timeline, worker: int) -> Iterator[Step]:
     mine, columns = timeline.program.workers[worker], timeline.columns
-    rows = doings(timeline)[worker].computed.tolist()
+    rows = worker_rows(timeline)[worker].computed.tolist()
     rows.sort(key=columns.start.__getitem__)
     changes = {task.operation: task.held for task in mine.template}
     nothing = (0.0,) * len(MOVING)

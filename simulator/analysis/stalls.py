@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planners.order import Kind
 from simulator.analysis.intervals import Union
-from simulator.analysis.worker_records import Doings, doings
+from simulator.analysis.worker_records import WorkerRows, worker_rows
 from simulator.engine.jobs import Ints, as_kept
 from simulator.engine.operations import Operation, Worker
 from simulator.engine.records import NO_ROW
@@ -72,11 +72,11 @@ class CoreStep(NamedTuple):
 def core_steps(timeline: Timeline) -> Iterator[CoreStep]:
     """What every worker's cores do, in the program's order."""
     records = Records(timeline.operations, *map(as_kept, timeline.columns))
-    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
+    for worker, mine in zip(timeline.program.workers, worker_rows(timeline), strict=True):
         yield _core_step(records, timeline.makespan_ps, worker, mine)
 
 
-def _core_step(records: Records, whole_ps: int, worker: Worker, mine: Doings) -> CoreStep:
+def _core_step(records: Records, whole_ps: int, worker: Worker, mine: WorkerRows) -> CoreStep:
     """Follow one core: what it computes, and back from each gap to what it waited for."""
     operation, starts, ends = records.operation, records.start, records.end
     computed = mine.computed[np.argsort(starts[mine.computed], kind="stable")]
@@ -92,7 +92,9 @@ def _core_step(records: Records, whole_ps: int, worker: Worker, mine: Doings) ->
     return CoreStep(worker, _by_operation(records.operations, operation[computed], alone), waits)
 
 
-def _waits(records: Records, worker: Worker, mine: Doings, rows: Ints, free: Ints) -> list[Wait]:
+def _waits(
+    records: Records, worker: Worker, mine: WorkerRows, rows: Ints, free: Ints
+) -> list[Wait]:
     """From each time when a core was ``free`` to the end of a record, by what it waited for.
 
     Of what others send nobody knows here what they waited for before, unless it was an

@@ -12,7 +12,7 @@ from simulator.engine.operations import Operation
 from simulator.engine.timeline import Timeline
 
 
-class Doings(NamedTuple):
+class WorkerRows(NamedTuple):
     """Rows of a timeline's columns that concern one worker, each in the order in which they ended.
 
     ``computed`` are its first core's (of a core with several units, theirs), ``joined``
@@ -25,14 +25,14 @@ class Doings(NamedTuple):
     waited_for: Ints
 
 
-def doings(timeline: Timeline) -> list[Doings]:
+def worker_rows(timeline: Timeline) -> list[WorkerRows]:
     """One entry for each worker, in the program's order."""
     count = len(timeline.all_resources.workers)
     workers = workers_of_rows(timeline)
     computed = np.flatnonzero(workers >= 0)
-    came, joined, causes = map(ints, timeline.joins)
+    came, joined, causes = map(ints, timeline.participants)
     return [
-        Doings(*mine)
+        WorkerRows(*mine)
         for mine in zip(
             _by_worker(workers[computed], computed, count),
             _by_worker(came, joined, count),
@@ -50,7 +50,7 @@ class RowsByOperation:
 
     def __init__(self, timeline: Timeline, worker: int) -> None:
         columns = timeline.columns
-        rows = doings(timeline)[worker].computed.tolist()
+        rows = worker_rows(timeline)[worker].computed.tolist()
         rows.sort(key=columns.start.__getitem__)
         self._waiting: dict[tuple[Operation, int], deque[int]] = defaultdict(deque)
         for row in rows:

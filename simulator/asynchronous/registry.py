@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hardware.reader import hint
-from planners.strangers import loaded
+from planners.plugins import load_plugin
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.algorithms.ad_psgd import AdPsgd
 from simulator.asynchronous.algorithms.all_reduce import AllReduce, Hierarchical, LocalSgd
@@ -61,7 +61,7 @@ def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algor
     if place is None:
         several = "several: --compare; " if "," in name else ""
         raise TrainingError(f"unknown method {name!r}; {several}{hint(name, algorithm_names())}")
-    found = loaded(f"method {name!r}", place, TrainingError, named=place is name)
+    found = load_plugin(f"method {name!r}", place, TrainingError, named=place is name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise TrainingError(
             f"method {name!r}: {place} is no subclass of {Algorithm.__module__}.Algorithm"

@@ -25,6 +25,8 @@ from simulator.engine.timeline import Timeline
 Process = Generator[simpy.Event, Any, None]
 Event = tuple[Any, ...]
 """What happened to models, in order: the time in picoseconds, a word, and what it is about."""
+PATIENCE = 1000
+"""After so many iterations of workers that have done theirs, the run looks for lost ones."""
 
 
 class Run:
@@ -73,6 +75,7 @@ class Run:
         self._everybody = everybody
         self.everybody_ps: int | None = None
         self._to_go = self.n
+        self._further = self._looked_ps = 0
         self._progress = progress
         self._hundredth = max(self.n * iterations // 100, 1)
         self._total = 0
@@ -249,6 +252,22 @@ class Run:
                 self.everybody_ps = self.now
         self.enter(worker, before + iterations)
         if not self._everybody or self.done[worker] == self.iterations:
+            self._one_less()
+        self._further = self._further + 1 if self.done[worker] > self.iterations else 0
+        if self._everybody and self.dead and self._further == PATIENCE:
+            self._stop_without_the_lost()
+
+    def _stop_without_the_lost(self) -> None:
+        """The run is over when whoever has iterations to do is dead, or waits for the dead.
+
+        Who has waited since the last look is lost: some wait for a dead worker and go on without.
+        """
+        hang = hang_of(self.now, self._blocked, [*self.dead], all_stopped=False)
+        waits = hang.waits if hang else {}
+        lost = {*self.dead, *(w for w in waits if self._blocked[w].since_ps <= self._looked_ps)}
+        self._further, self._looked_ps = 0, self.now
+        if all(w in lost for w in range(self.n) if self.done[w] < self.iterations):
+            self._left = 1
             self._one_less()
 
     def _one_less(self) -> None:

@@ -82,7 +82,8 @@ def parse_slowdowns(
     links: list[tuple[str, float]] = []
     dies: dict[int, float] = {}
     joins: dict[int, float] = {}
-    for number, text in enumerate(texts):
+    drawn = 0  # each random form has draws of its own
+    for text in texts:
         kind, *words = text.split(":")
         if kind == "link" and len(words) > 1:
             links.append((":".join(words[:-1]), _times(text, words[-1])))
@@ -94,7 +95,8 @@ def parse_slowdowns(
             elif when:
                 joins[who] = max(when, joins.get(who, 0.0))
         elif text != "none":
-            factors.append(_factors(text, kind, words, workers, iterations, (seed, number)))
+            factors.append(_factors(text, kind, words, workers, iterations, (seed, drawn)))
+            drawn += draw_of(text) is not None
     return Slowdowns(tuple(factors), tuple(links), dies, joins)
 
 

@@ -83,11 +83,11 @@ class Blocked:
 
     def under(self) -> str:
         """What the time is called: of an exchange that all have come to, "exchange"."""
-        under_way = self.meeting is not None and not self.meeting.missing
+        under_way = self.meeting is not None and not self.meeting.awaited
         return "exchange" if under_way else self.cause
 
     def who(self) -> Iterable[int]:
         """The workers that it waits for; in a meeting, who has not come."""
         whom = self.whom() if callable(self.whom) else self.whom
-        came = {worker for worker, _ in self.meeting.came} if self.meeting else set()
+        came = {worker for worker, _ in self.meeting.arrived} if self.meeting else set()
         return sorted(set(whom) - came - {self.worker})

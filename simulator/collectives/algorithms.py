@@ -16,6 +16,14 @@ from typing import cast
 
 import numpy as np
 
+from simulator.collectives.cable_rings import (
+    cable_chains,
+    cable_rings,
+    cables,
+    in_switch,
+    one_group,
+    summing_switch,
+)
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Box, Groups
 from simulator.collectives.messages import (
@@ -25,14 +33,6 @@ from simulator.collectives.messages import (
     add,
     following,
     phase_of,
-)
-from simulator.collectives.wired import (
-    cable_chains,
-    cable_rings,
-    cables,
-    in_switch,
-    one_group,
-    summing_switch,
 )
 from simulator.engine.jobs import Ints
 

@@ -34,8 +34,8 @@ OVER_NODES: dict[str, Callable[[Groups, str, float], Tiers | AtOnce | str]] = {
     **TIERED,
     NODE_RINGS: node_rings,
 }
-BY_NODES = {**OVER_NODES, **NCCL}
-ALGORITHMS = (*FLAT, *BY_NODES)
+MULTI_NODE = {**OVER_NODES, **NCCL}
+ALGORITHMS = (*FLAT, *MULTI_NODE)
 
 
 def jobs(
@@ -65,7 +65,7 @@ def chosen(
 ) -> tuple[str, Jobs]:
     """The algorithm (for "auto", the one predicted to be fastest) and its jobs."""
     found = offer(wires, collective, groups, size_bytes, algorithm)
-    return found.algorithm, tuple(job.everywhere() for job in found.jobs())
+    return found.algorithm, tuple(job.unfolded() for job in found.jobs())
 
 
 def offer(
@@ -92,13 +92,13 @@ def offer(
         best = own or cheapest(_every(members, collective, size_bytes))
         return in_steps(members, collective, best)
     found: Plain | str
-    if algorithm in BY_NODES:
-        found = BY_NODES[algorithm](members, collective, size_bytes)
+    if algorithm in MULTI_NODE:
+        found = MULTI_NODE[algorithm](members, collective, size_bytes)
     else:
         found = flat_offer(members, collective, size_bytes, FLAT[algorithm])
     if not isinstance(found, str):
         return in_steps(members, collective, found) if algorithm in NCCL else found
-    ways = (how(members, collective, size_bytes) for how in BY_NODES.values())
+    ways = (how(members, collective, size_bytes) for how in MULTI_NODE.values())
     by_nodes = [way for way in ways if not isinstance(way, str)]
     every = [*flat_offers(members, collective, size_bytes), *by_nodes]
     fit = ", ".join(dict.fromkeys(one.algorithm.partition(" ")[0] for one in every))

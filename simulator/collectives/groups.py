@@ -35,7 +35,7 @@ def sums(strides: tuple[int, ...]) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Lattice:
+class StridedGroups:
     """Groups whose members are ``first`` + sums of ``members``, each again at sums of ``beside``.
 
     Bit i of a member's number in its group is the i-th stride of ``members``.
@@ -56,13 +56,13 @@ class Lattice:
         return 1 << len(self.beside)
 
     @property
-    def key(self) -> Lattice:
+    def key(self) -> StridedGroups:
         """Which they are, for keys."""
         return self
 
-    def at(self, copies: Lattice) -> Lattice:
+    def at(self, copies: StridedGroups) -> StridedGroups:
         """The same in every place of ``copies``, whose groups are single cores."""
-        return Lattice(self.first + copies.first, self.members, self.beside + copies.beside)
+        return StridedGroups(self.first + copies.first, self.members, self.beside + copies.beside)
 
     def rows(self) -> Ints:
         """Core numbers, a group a row."""
@@ -70,13 +70,13 @@ class Lattice:
         return found
 
     @staticmethod
-    def of(rows: Ints) -> Lattice | None:
+    def of(rows: Ints) -> StridedGroups | None:
         """What these rows are, if that is a lattice: its first row and column tell."""
         count, size = rows.shape
         if count & (count - 1) or size & (size - 1):
             return None
         first = int(rows[0, 0])
-        found = Lattice(
+        found = StridedGroups(
             first,
             tuple(int(rows[0, 1 << i]) - first for i in range(size.bit_length() - 1)),
             tuple(int(rows[1 << i, 0]) - first for i in range(count.bit_length() - 1)),
@@ -108,9 +108,9 @@ class Rows:
         """Which they are, for keys."""
         return digest(self.cores)
 
-    def at(self, copies: Lattice) -> Rows:
+    def at(self, copies: StridedGroups) -> Rows:
         """The same in every place of ``copies``, whose groups are single cores."""
-        if copies == Lattice(0):
+        if copies == StridedGroups(0):
             return self
         firsts = copies.rows().ravel()
         return Rows(np.add.outer(firsts, self.cores).reshape(-1, self.size))
@@ -120,7 +120,7 @@ class Rows:
         return self.cores
 
 
-Members = Lattice | Rows
+Members = StridedGroups | Rows
 """Equally large groups of cores."""
 
 
@@ -225,7 +225,7 @@ class Groups:
             return None
         return Box(replace(self, rows=members.reshape(self.rows.shape)), members.shape[1:])
 
-    def apart(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:
+    def split_by_unit(self, level: int, *, first_only: bool) -> tuple[Groups, Groups] | None:
         """The members of each of ``Wires.units[level]``, and those at one place of all of them.
 
         With ``first_only`` the latter are the first of each node. None where
@@ -242,7 +242,7 @@ class Groups:
 
     def _of(self, rows: Ints, count: int) -> Groups:
         """Other groups, of which each of these rows has copies as its cores have here."""
-        strided = self.strided or Lattice.of(rows) is not None
+        strided = self.strided or StridedGroups.of(rows) is not None
         if self.symmetry is None:
             return Groups(self.wires, rows, count, strided)
         few, flips = self.symmetry.halved(rows.T)
@@ -252,12 +252,12 @@ class Groups:
 
 def groups_of(wires: Wires, members: Members) -> Groups:
     """Groups of cores (of which no one is in two)."""
-    first = members.first if isinstance(members, Lattice) else int(members.cores[0, 0])
+    first = members.first if isinstance(members, StridedGroups) else int(members.cores[0, 0])
     symmetry, copied, rest = symmetry_of(wires, first), 0, members
-    if symmetry is not None and isinstance(members, Lattice):
+    if symmetry is not None and isinstance(members, StridedGroups):
         flipped = {s: symmetry.flips[s] for s in members.beside if s in symmetry.flips}
         beside = tuple(stride for stride in members.beside if stride not in flipped)
-        rest = Lattice(first, members.members, beside)
+        rest = StridedGroups(first, members.members, beside)
         if all(symmetry.unset(stride, rest.rows()) for stride in flipped):
             copied = sum(flipped.values())
         else:
@@ -265,7 +265,7 @@ def groups_of(wires: Wires, members: Members) -> Groups:
     rows = rest.rows()
     if symmetry is not None and (wires.kind[rows] != wires.kind[first]).any():
         symmetry, copied, rows = None, 0, members.rows()
-    found = Groups(wires, rows, members.count, isinstance(members, Lattice), symmetry, copied)
+    found = Groups(wires, rows, members.count, isinstance(members, StridedGroups), symmetry, copied)
     return found._of(rows, members.count)
 
 

@@ -13,11 +13,11 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from simulator.collectives.algorithms import FLAT, Algorithm
+from simulator.collectives.cable_rings import reduces, subnet_of_ports
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
 from simulator.collectives.messages import Timed, of_tiers
 from simulator.collectives.symmetry import byte_s, summed
-from simulator.collectives.wired import reduces, subnet_of_ports
 from simulator.engine.jobs import Ints, Job
 from simulator.engine.picoseconds import whole_ps
 
@@ -329,7 +329,7 @@ def tiers_of(groups: Groups, *, first_only: bool) -> list[Groups] | None:
     """
     tiers: list[Groups] = []
     for level in range(len(groups.wires.units)):
-        found = groups.apart(level, first_only=first_only)
+        found = groups.split_by_unit(level, first_only=first_only)
         if found is None:
             return None
         inside, groups = found

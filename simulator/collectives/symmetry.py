@@ -129,7 +129,7 @@ class Classes:
     symmetry: Symmetry
     copied: int
 
-    def everywhere(self, load: Load) -> Load:
+    def unfolded(self, load: Load) -> Load:
         """The load of all links of the classes of a load."""
         keys = self.symmetry.signature & ~self.copied
         place = np.searchsorted(load.links, keys)
@@ -154,7 +154,7 @@ def summed(parts: Sequence[tuple[Load, float]]) -> Load:
     """Several loads at once, by weights: on classes where all have the same ones."""
     kinds = {load.on for load, _ in parts}
     if len(kinds) > 1:
-        return summed([(load.everywhere(), weight) for load, weight in parts])
+        return summed([(load.unfolded(), weight) for load, weight in parts])
     links, flows = (
         np.concatenate(arrays)
         for arrays in zip(

@@ -23,9 +23,9 @@ Readers = dict[str, tuple[Use, ...]]
 class Tensors:
     """A network's layers by name, and what each reads and writes in HBM.
 
-    ``root`` maps a layer to the layer whose output holds its values; ``riders``
-    a root to what rides on it; ``readers`` a layer to those that read it,
-    riders looked through. ``trained`` are layers with parameters in or before
+    ``root`` maps a layer to the layer whose output holds its values; ``fused_readers``
+    a root to what is fused to it; ``readers`` a layer to those that read it,
+    looking through fused ones. ``trained`` are layers with parameters in or before
     them (what another stage sends is behind some): only their gradients are
     needed. ``gradients`` are the tensors whose sum is the gradient of a layer's
     output (the last layer's is formed in place of its output), ``written``
@@ -37,7 +37,7 @@ class Tensors:
     graph: Graph
     layers: dict[str, Layer]
     root: dict[str, str]
-    riders: Names
+    fused_readers: Names
     readers: Readers
     trained: frozenset[str]
     normed: Names
@@ -49,7 +49,7 @@ class Tensors:
         """Whether something rides on a root that backward needs its values for."""
         return any(
             layer.type.needs_values(layer)
-            for layer in map(self.layers.__getitem__, self.riders[root])
+            for layer in map(self.layers.__getitem__, self.fused_readers[root])
         )
 
     def whole(self, name: str) -> bool:
@@ -84,7 +84,7 @@ def tensors(network: Network) -> Tensors:
         graph=partition_graph(network),
         layers=layers,
         root=root,
-        riders={name: tuple(riding) for name, riding in held.items()},
+        fused_readers={name: tuple(riding) for name, riding in held.items()},
         readers=readers,
         trained=_trained(network),
         normed={

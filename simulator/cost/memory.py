@@ -22,9 +22,9 @@ from hardware import Device
 from planners.order import Phase
 from planners.partition import Shard
 from simulator.cost import dummies
-from simulator.cost.in_parts import WHOLE, InParts, gathered, until_scattered
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
+from simulator.cost.zero_sharding import WHOLE, ZeroSharding, gathered, until_scattered
 from simulator.engine.operations import MOVING, DeviceMemory, Holding, all_classes
 from workloads.graph import Node
 
@@ -117,7 +117,7 @@ def memory_use(
     core: Core,
     order: Iterable[Operator] | None = None,
     updated: Sequence[float] = (),
-    parts: InParts = WHOLE,
+    parts: ZeroSharding = WHOLE,
     received: frozenset[int] = frozenset(),
     scattered: frozenset[int] = frozenset(),
 ) -> MemoryUse:
@@ -311,7 +311,7 @@ def _gradients(
     mine: Sequence[Operator],
     shards: Sequence[Shard],
     core: Core,
-    parts: InParts,
+    parts: ZeroSharding,
     rest: Sequence[float],
 ) -> tuple[list[_Held], list[_Held]]:
     """Gradients of each node's parameters, until their update; tied weights' once.

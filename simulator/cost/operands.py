@@ -76,7 +76,7 @@ class Operands:
 
     def changed(self, layer: Layer) -> list[Map]:
         """A layer's own output, where what rides on it has to be undone, and its masks."""
-        changed = layer.name in self.all.riders and self.all.changed(layer.name)
+        changed = layer.name in self.all.fused_readers and self.all.changed(layer.name)
         return [*([self.output(layer, layer.name)] if changed else []), *self.masks(layer)]
 
     def masks(self, layer: Layer) -> list[Map]:
@@ -93,8 +93,8 @@ class Operands:
         return [self._mask(one, layer) for one in own]
 
     def _dropouts(self, layer: Layer) -> list[Layer]:
-        riders = (self.all.layers[name] for name in self.all.riders.get(layer.name, ()))
-        return [one for one in (layer, *riders) if one.operator == DROPOUT]
+        fused = (self.all.layers[name] for name in self.all.fused_readers.get(layer.name, ()))
+        return [one for one in (layer, *fused) if one.operator == DROPOUT]
 
     def _handed_on(self, root: str) -> bool:
         """Whether one join alone reads a root, which may lie otherwise than its partial sums."""

@@ -98,9 +98,9 @@ class _TrainingOperators:
             return
         if self._summed_first(layer.name):
             yield from self._summed(layer)
-        for rider in reversed(self.all.riders.get(layer.name, ())):
-            if self.all.layers[rider].type.statistics:
-                yield from self._reductions(self.all.layers[rider])
+        for reader in reversed(self.all.fused_readers.get(layer.name, ())):
+            if self.all.layers[reader].type.statistics:
+                yield from self._reductions(self.all.layers[reader])
         if layer.type.sums and self.all.passes(layer.name):
             return
         needed = not self.all.trained.isdisjoint(layer.inputs)
@@ -219,7 +219,7 @@ class _TrainingOperators:
         index, front = self.maps.owner[layer.name]
         node, pairs = self.all.graph[index], self.maps.pairs(index)
         row_share = layer.input.area / layer.vocabulary if layer.vocabulary else 0.0
-        riders = map(self.all.layers.__getitem__, self.all.riders.get(layer.name, ()))
+        fused = map(self.all.layers.__getitem__, self.all.fused_readers.get(layer.name, ()))
         macs = node.fused[0] if layer.type.computed and any(node.fused) else layer.macs
         spectral = layer.type.spectral_macs(layer)[1] if layer.block > 1 else 0
         further = self.last_use[layer.shared or layer.name] != layer.name
@@ -235,7 +235,7 @@ class _TrainingOperators:
             row=Moved(*step.rows).times(row_share),
             kernel=layer.kernel_area if layer.weighted else 1.0,
             steps=step.times,
-            lanes=worked_by(layer, riders, step.what, phase) / node.out_channels,
+            lanes=worked_by(layer, fused, step.what, phase) / node.out_channels,
             each_sample=layer.type.computed,
             block=layer.block,
             attention=layer.type.softmax_kernel,

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 class Numbering(Protocol):
     """Another numbering of links than the wires' own, where one stands for many."""
 
-    def everywhere(self, load: Load) -> Load:
+    def unfolded(self, load: Load) -> Load:
         """The load of all links that those of a load stand for."""
 
 
@@ -40,9 +40,9 @@ class Load:
         links = np.flatnonzero(flows > 1e-12 * flows.max(initial=0.0))
         return Load(links, flows[links], on)
 
-    def everywhere(self) -> Load:
+    def unfolded(self) -> Load:
         """The same by the wires' own numbers."""
-        return self if self.on is None else self.on.everywhere(self)
+        return self if self.on is None else self.on.unfolded(self)
 
     @property
     def nbytes(self) -> int:
@@ -82,10 +82,10 @@ class Job:
         """Loads, and the bytes that each of their flows moves."""
         return self.crossing or ((self.load, self.flow_bytes),)
 
-    def everywhere(self) -> Job:
+    def unfolded(self) -> Job:
         """The same by the wires' own numbers."""
-        crossing = tuple((load.everywhere(), size) for load, size in self.crossing)
-        return replace(self, load=self.load.everywhere(), crossing=crossing)
+        crossing = tuple((load.unfolded(), size) for load, size in self.crossing)
+        return replace(self, load=self.load.unfolded(), crossing=crossing)
 
     def fewer(self, share: float) -> Job:
         """The same of a share of the bytes."""
@@ -118,5 +118,5 @@ class Links:
     def carry(self, job: Job) -> Job:
         """A job with its load on these links."""
         if job not in self._jobs:
-            self._jobs[job] = job.everywhere()
+            self._jobs[job] = job.unfolded()
         return self._jobs[job]

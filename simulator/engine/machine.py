@@ -18,17 +18,17 @@ from simulator.engine.operations import COMPUTE_LEVEL, Operation, Program
 from simulator.engine.picoseconds import whole_ps
 from simulator.engine.records import Columns, Log
 from simulator.engine.resources import (
-    Beside,
     Cores,
     Done,
+    ExchangeOverlap,
     Meeting,
     Span,
     all_resources,
-    at_once,
+    fire_now,
     latest,
     names_of,
-    once,
     pending,
+    when_all,
 )
 from simulator.engine.timeline import Timeline
 
@@ -66,7 +66,7 @@ class Machine:
             for worker_resources in self.all_resources.workers
         ]
         self._beside = {
-            number: Beside(self.env)
+            number: ExchangeOverlap(self.env)
             for number, worker in enumerate(program.workers)
             if worker.contention
         }
@@ -94,7 +94,7 @@ class Machine:
         self._doing[worker] = operation
         before = after if previous is None else (*after, previous)
         if waiting := pending(before):
-            once(waiting, lambda: self._open(worker, operation, span, latest(before)))
+            when_all(waiting, lambda: self._open(worker, operation, span, latest(before)))
         else:
             self._open(worker, operation, span, latest(before))
         return span
@@ -156,7 +156,7 @@ class Machine:
             self._fire(span, block.duration_ps)
 
         if waiting := pending(before):
-            once(waiting, begin)
+            when_all(waiting, begin)
         else:
             begin()
         return span
@@ -204,9 +204,9 @@ class Machine:
         """
         sent = self.arrival(key)
         if not sent.opened:
-            sent.missing += parties + rendezvous
+            sent.awaited += parties + rendezvous
             sent.open(operation, micro_batch, self.all_resources.links[communicator])
-        elif not sent.missing:
+        elif not sent.awaited:
             raise SimulationError(f"{key!r} is delivered twice")
         self._come(sent, worker, after)
         return sent
@@ -225,16 +225,16 @@ class Machine:
     def receive(self, worker: int, key: Hashable, after: Sequence[Done] = ()) -> Meeting:
         """The end of a rendezvous, which a worker comes to; who comes first stands for all."""
         sent = self.arrival(key)
-        if sent.expected:
+        if sent.receiver_ready:
             return sent
-        sent.expected, before = True, self._before(worker, after)
+        sent.receiver_ready, before = True, self._before(worker, after)
 
         def ready() -> None:
-            sent.taken_after = latest(before)
+            sent.receiver_cause = latest(before)
             self._one_less(sent)
 
         if waiting := pending(after):
-            once(waiting, ready)
+            when_all(waiting, ready)
         else:
             ready()
         return sent
@@ -268,7 +268,7 @@ class Machine:
             self.all_resources,
             self._log.operations,
             self._log.columns(),
-            self._log.joins(),
+            self._log.participants(),
             events,
             self._links,
             tuple((self.interconnect.link_bytes[: self._wires] + self._in_blocks()).tolist()),
@@ -362,7 +362,7 @@ class Machine:
             meeting.callbacks.append(lambda _: self._off(worker))
         before = self._before(worker, after)
         if waiting := pending(after):
-            once(waiting, lambda: self._arrive(meeting, worker, before))
+            when_all(waiting, lambda: self._arrive(meeting, worker, before))
         else:
             self._arrive(meeting, worker, before)
 
@@ -375,20 +375,20 @@ class Machine:
         return after if previous is None or previous.callbacks is not None else (*after, previous)
 
     def _arrive(self, meeting: Meeting, worker: int, before: Sequence[Done]) -> None:
-        meeting.came.append((worker, latest(before)))
+        meeting.arrived.append((worker, latest(before)))
         self._one_less(meeting)
 
     def _one_less(self, meeting: Meeting) -> None:
         """One more has come: with the last one it begins."""
-        meeting.missing -= 1
-        if meeting.opened and not meeting.missing:
+        meeting.awaited -= 1
+        if meeting.opened and not meeting.awaited:
             self._begin(meeting)
 
     def _begin(self, meeting: Meeting) -> None:
         """Everybody has come: carry it."""
         self._meetings.pop(meeting.name, None)
         meeting.start_ps = int(self.env.now)
-        for worker, _ in meeting.came if self._beside else ():
+        for worker, _ in meeting.arrived if self._beside else ():
             if beside := self._beside.get(worker):
                 beside.begins()
         if meeting.operation.jobs:
@@ -404,13 +404,13 @@ class Machine:
             return
         meeting._ok, meeting._value = True, None
         meeting.end_ps = int(self.env.now)
-        at_once(meeting)
+        fire_now(meeting)
 
     def _check_all_is_done(self) -> None:
         """Raise DeadlockError where a process, or whoever came to a meeting, still waits."""
         waits: dict[int, Operation | None] = {}
         for meeting in self._meetings.values():
-            for worker, _ in meeting.came:
+            for worker, _ in meeting.arrived:
                 waits.setdefault(worker, meeting.operation)
         for process, worker in self._processes:
             if process.is_alive:

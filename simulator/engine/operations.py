@@ -223,8 +223,8 @@ class Task(NamedTuple):
     Where ``parties`` is not 0 it is an exchange, which begins when so many
     workers have come to it, at ``communicator`` (None: at the worker's own of its level). A
     send goes to whoever receives it, a line of its own with the same operation and
-    no parties. ``held`` is how it changes the bytes in the worker's HBM. ``once`` bytes of it
-    are accumulated gradients: the first micro-batch alone allocates them.
+    no parties. ``held`` is how it changes the bytes in the worker's HBM. Of these,
+    ``accumulated`` bytes are summed gradients: the first micro-batch alone allocates them.
     """
 
     operation: Operation
@@ -232,7 +232,7 @@ class Task(NamedTuple):
     parties: int = 0
     held: Holding = NOTHING_HELD
     communicator: int | None = None
-    once: float = 0.0
+    accumulated: float = 0.0
 
     @property
     def computes(self) -> bool:

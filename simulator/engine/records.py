@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     cause: column[int]
 
 
-class Joins(NamedTuple):
+class Participants(NamedTuple):
     """Who took part in exchanges: the worker, the exchange's row, and that of what it waited for.
 
     A worker's own ``cause`` is what it did, or needed, before it came; the
@@ -162,14 +162,14 @@ class Log:
             as_column("i", resource), *(as_column(kind, said.pop()[done]) for kind in "iiqqi")
         )
 
-    def joins(self) -> Joins:
+    def participants(self) -> Participants:
         """Who took part in exchanges, in their order; after ``columns``."""
         kept = map(ints, (self.worker, self.met, self.waited_for))
         worker, met, waited_for = map(np.concatenate, zip(kept, self._came, strict=True))
         row = self._row[met]
         order = np.argsort(row, kind="stable")
         found = worker[order], row[order], self._row[waited_for][order]
-        return Joins(*(as_column("i", values) for values in found))
+        return Participants(*(as_column("i", values) for values in found))
 
 
 def _merged(apart: NDArray[np.bool_], one: Ints, number: Ints, line: Ints) -> Ints:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from simulator.engine.jobs import Floats, Ints, ints
 from simulator.engine.operations import Instruction, Program, RankProgram
-from simulator.engine.records import NO_ROW, Columns, Joins, as_column
+from simulator.engine.records import NO_ROW, Columns, Participants, as_column
 from simulator.engine.timeline import Timeline
 
 ACCELERATION = "repeats"
@@ -150,13 +150,13 @@ class Repeats:
         """The run with what was left out; None where its rhythm is not that of all records."""
         if not self.left_out:
             return timeline
-        columns, joins = timeline.columns, timeline.joins
+        columns, participants = timeline.columns, timeline.participants
         periods = (cycles for cycles in range(1, LONGEST + 1) if not self.left_out % cycles)
         rhythms = (_rhythm(columns, cycles * self._micro_batches) for cycles in periods)
         found = next(filter(None, rhythms), None)
         if found is None or columns.end[found.end - 1] < self._at_ps:
             return None
-        met, since = ints(joins.row), found.begin - found.rows
+        met, since = ints(participants.row), found.begin - found.rows
         first, begin, end = np.searchsorted(met, (since, found.begin, found.end))
         came = found._replace(begin=int(begin), end=int(end))
         behind = ints(columns.cause)[found.end :]
@@ -164,7 +164,7 @@ class Repeats:
             end - begin != begin - first
             or any(
                 (ints(one)[begin:end] - ints(one)[first:begin] != by).any()
-                for one, by in zip(joins, (0, found.rows, found.rows), strict=True)
+                for one, by in zip(participants, (0, found.rows, found.rows), strict=True)
             )
             or ((behind != NO_ROW) & (behind < since)).any()
             or min(columns.start[found.end :], default=0) < columns.end[since]
@@ -185,10 +185,10 @@ class Repeats:
                     for column, later, least in zip(columns, laters, leasts, strict=True)
                 )
             ),
-            joins=Joins(
+            participants=Participants(
                 *(
                     as_column("i", came.stretched(often, column, later))
-                    for column, later in zip(joins, (0, found.rows, found.rows), strict=True)
+                    for column, later in zip(participants, (0, found.rows, found.rows), strict=True)
                 )
             ),
             moved=tuple(np.add(timeline.moved, often * moved).tolist()),

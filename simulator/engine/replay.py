@@ -43,7 +43,7 @@ class Follower:
     ) -> None:
         """Computations are blocks where so many go together."""
         self._machine, self._worker, self._least_block = machine, worker, least_block
-        self._itinerary = rank_program
+        self._rank_program = rank_program
         self.instructions = list(rank_program.instructions)
         """What is to be done, of which it is ``at`` one; ``repeats`` leave out what is ahead."""
         self.at = -1
@@ -88,7 +88,7 @@ class Follower:
         """Follow the lines of an instruction; behind a micro-batch's last one nothing is needed."""
         done = self._done[instruction.stage, instruction.micro_batch]
         lines = self._of(instruction)
-        if self._itinerary.sends == "rendezvous":
+        if self._rank_program.sends == "rendezvous":
             lines = yield from self._hand_over(instruction, done)
         if instruction.again:
             inner = self._of(instruction._replace(parts=frozenset({Part.FORWARD}), again=False))
@@ -148,7 +148,7 @@ class Follower:
     def _of(self, instruction: Instruction) -> tuple[int, ...]:
         key = instruction.parts, instruction.stage
         if key not in self._lines:
-            self._lines[key] = self._ordered(instruction.parts, self._itinerary.of(instruction))
+            self._lines[key] = self._ordered(instruction.parts, self._rank_program.of(instruction))
         return self._lines[key]
 
     def _ordered(self, parts: frozenset[Part], lines: tuple[int, ...]) -> tuple[int, ...]:
@@ -161,9 +161,12 @@ class Follower:
         sent = [i for i in lines if template[i].parties and template[i].operation.kind == SEND]
         if Part.WEIGHTS not in parts or not sent:
             return lines
-        behind = Part.SUMS if not self._itinerary.overlap else None
+        behind = Part.SUMS if not self._rank_program.overlap else None
         sums = {
-            i for (_, part), some in self._itinerary.lines.items() if part is behind for i in some
+            i
+            for (_, part), some in self._rank_program.lines.items()
+            if part is behind
+            for i in some
         }
         body = [i for i in lines if i not in sums and i not in sent]
         return (*body, *sent, *(i for i in lines if i in sums))
@@ -191,9 +194,9 @@ class Follower:
     def _after(self, line: int, done: Mapping[int, Done]) -> list[Done]:
         """What a line comes behind: without overlap what it did last, of any micro-batch, too."""
         after = [done[i] for i in self._template[line].needs if i in done]
-        if self._itinerary.overlap and self._template[line].computes:
+        if self._rank_program.overlap and self._template[line].computes:
             after += [one for one in self._awaited if one not in after]
-        if not self._itinerary.overlap:
+        if not self._rank_program.overlap:
             after = [*self._last, *(e for e in after if e not in self._last)]
         return after
 
@@ -205,7 +208,7 @@ class Follower:
         if operation.kind == SEND:
             sent = self._routed(operation, micro_batch, communicator)
             done[line] = self._pass(sent, instruction, after, parties)
-            sends = self._itinerary.sends
+            sends = self._rank_program.sends
             if sends == "rendezvous" or (parties and sends == "waited for"):
                 self._last = self._awaited = (done[line],)
             return
@@ -248,14 +251,14 @@ class Follower:
         return found
 
     def _routed(self, operation: Operation, micro_batch: int, communicator: int | None) -> Sent:
-        ways = self._itinerary.routes.get(operation)
+        ways = self._rank_program.routes.get(operation)
         return Sent(operation, communicator or 0) if ways is None else ways[micro_batch % len(ways)]
 
     def _pass(self, sent: Sent, instruction: Instruction, after: list[Done], parties: int) -> Done:
         """Send, behind what was sent by this communicator before; or what is to be received."""
         operation, micro_batch = sent.operation, instruction.micro_batch
         key = operation, micro_batch
-        rendezvous = self._itinerary.sends == "rendezvous"
+        rendezvous = self._rank_program.sends == "rendezvous"
         if not parties and rendezvous:
             return self._machine.receive(self._worker, key, after)
         if not parties:

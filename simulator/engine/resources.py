@@ -153,7 +153,7 @@ def pending(events: Sequence[Done]) -> list[Done]:
     return [event for event in events if event.callbacks is not None]
 
 
-def once(events: Sequence[Done], then: Callable[[], object]) -> None:
+def when_all(events: Sequence[Done], then: Callable[[], object]) -> None:
     """Do something when all events have fired, none of which has yet."""
     missing = len(events)
 
@@ -167,7 +167,7 @@ def once(events: Sequence[Done], then: Callable[[], object]) -> None:
         event.callbacks.append(fired)
 
 
-def at_once(event: simpy.Event) -> None:
+def fire_now(event: simpy.Event) -> None:
     """Tell who waits for an event that it is over, without a place in the queue."""
     waiting, event.callbacks = event.callbacks, None  # type: ignore[assignment]  # as SimPy does
     for callback in waiting:
@@ -196,7 +196,7 @@ class Span(Done):
     first: int
 
 
-class Beside:
+class ExchangeOverlap:
     """A worker's exchanges: how many were ``given`` and are not over, and how long any went on."""
 
     def __init__(self, env: simpy.Environment) -> None:
@@ -288,7 +288,7 @@ class Meeting(Done):
 
     ``came`` has who came, in the order in which they did, until it is over: each party's
     worker and what it had waited for. A rendezvous is ``expected`` once a receiver has come,
-    ``taken_after`` what that had waited for. Parties may arrive before it is ``opened``, so
+    ``receiver_cause`` what that had waited for. Parties may arrive before it is ``opened``, so
     ``missing`` can be negative until then.
     """
 
@@ -302,10 +302,10 @@ class Meeting(Done):
         self._log = log
         self.callbacks.append(self._over)
         self.name = name
-        self.missing = parties
-        self.came: list[tuple[int, Done | None]] = []
-        self.opened = self.expected = False
-        self.taken_after: Done | None = None
+        self.awaited = parties
+        self.arrived: list[tuple[int, Done | None]] = []
+        self.opened = self.receiver_ready = False
+        self.receiver_cause: Done | None = None
 
     def open(self, operation: Operation, micro_batch: int, link: int) -> None:
         """Say what is exchanged, and on which link it is recorded."""
@@ -314,9 +314,9 @@ class Meeting(Done):
 
     def _over(self, _: simpy.Event) -> None:
         """Its record, and who took part in it after what."""
-        log, last = self._log, self.taken_after
+        log, last = self._log, self.receiver_cause
         first_worker = 1 << 62  # who receives is behind all others
-        for worker, waited in self.came:
+        for worker, waited in self.arrived:
             # who came last decided when it began; of those at once, the first worker
             if waited is not None and (
                 last is None or (waited.end_ps, -worker) > (last.end_ps, -first_worker)
@@ -326,5 +326,5 @@ class Meeting(Done):
             log.waited_for.append(number_of(waited))
         link, operation, micro_batch = self.link, self.operation, self.micro_batch
         self.number = log.note(link, operation, micro_batch, self.start_ps, self.end_ps, last)
-        log.met.extend([self.number] * len(self.came))
-        self.came, self.taken_after = [], None  # it is forgotten, as what a core waited for
+        log.met.extend([self.number] * len(self.arrived))
+        self.arrived, self.receiver_cause = [], None  # it is forgotten, as what a core waited for

@@ -13,7 +13,7 @@ import numpy as np
 from simulator.engine.jobs import Floats, Ints, Links, ints
 from simulator.engine.operations import MEMORY, Board, DeviceMemory, Operation, Program
 from simulator.engine.picoseconds import PICOSECONDS
-from simulator.engine.records import Columns, Joins
+from simulator.engine.records import Columns, Participants
 from simulator.engine.resources import AllResources, Resource
 
 
@@ -65,7 +65,7 @@ class Timeline:
     operations: tuple[Operation, ...]
     columns: Columns
     """The records, in the order in which operations ended."""
-    joins: Joins
+    participants: Participants
     """Who took part in exchanges."""
     events: int
     """Events that SimPy processed."""

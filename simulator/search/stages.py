@@ -22,7 +22,7 @@ from planners.pipeline.staging import cut_into, micro_batch, plan_of_stages
 from planners.pipeline.states import states_of
 from planners.sizing import Ints
 from simulator.analysis.stalls import core_steps
-from simulator.analysis.worker_records import doings
+from simulator.analysis.worker_records import worker_rows
 from simulator.engine.jobs import Links, ints
 from simulator.engine.operations import Operation, Part, RankProgram
 from simulator.engine.picoseconds import PICOSECONDS
@@ -245,7 +245,7 @@ def _work(timeline: Timeline) -> Iterator[int]:
     alone_ps = ints([operation.duration_ps for operation in timeline.operations])
     unit = ints([operation.unit for operation in timeline.operations])
     done = ints(timeline.columns.operation)
-    for step, mine in zip(core_steps(timeline), doings(timeline), strict=True):
+    for step, mine in zip(core_steps(timeline), worker_rows(timeline), strict=True):
         if len(step.worker.units) > 1:
             computed = done[mine.computed]
             yield int(np.bincount(unit[computed], alone_ps[computed], 1).max())
@@ -266,7 +266,7 @@ def _exchanges(timeline: Timeline) -> tuple[list[int], list[int]]:
     )
     new = np.array([one.phase is Phase.UPDATE for one in timeline.operations], dtype=bool)
     weights, others = list[int](), list[int]()
-    for worker, mine in zip(timeline.program.workers, doings(timeline), strict=True):
+    for worker, mine in zip(timeline.program.workers, worker_rows(timeline), strict=True):
         waits = worker.rank_program is not None and not worker.rank_program.overlap
         joined = ints(timeline.columns.operation)[mine.joined if waits else mine.joined[:0]]
         weights.append(int(least[joined[new[joined]]].sum()))

@@ -22,7 +22,7 @@ from planners.order import Phase
 from planners.partition import AS_MADE, AS_READ, II, III, IV, I, PartitionType, Shard, usual
 from simulator.collectives.algorithms import CollectiveError
 from simulator.collectives.choice import members_of, offer
-from simulator.collectives.groups import Groups, Lattice
+from simulator.collectives.groups import Groups, StridedGroups
 from simulator.cost.memory import parameters
 from simulator.cost.operators import sorts_of
 from simulator.cost.roofline import core_of, map_bytes
@@ -99,10 +99,10 @@ class Curves:
             self._groups[mask] = members_of(self.wires, self.groups(mask))
         return self._groups[mask]
 
-    def groups(self, mask: int) -> Lattice:
+    def groups(self, mask: int) -> StridedGroups:
         """The groups over the levels of a mask."""
         strides = [1 << i for i in range(self.levels)]
-        return Lattice(
+        return StridedGroups(
             self.first,
             tuple(stride for stride in strides if mask & stride),
             tuple(stride for stride in strides if not mask & stride),

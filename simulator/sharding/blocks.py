@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.partition import PartitionType, Shard
-from simulator.collectives.groups import Lattice, Members, Rows
+from simulator.collectives.groups import Members, Rows, StridedGroups
 
 Mask = NDArray[np.bool_]
 Cores = NDArray[np.int64]
@@ -26,7 +26,7 @@ Children = NDArray[np.int64]
 """For each sort of group, of which sorts its two halves are."""
 
 
-class Alike(NamedTuple):
+class DeviceClass(NamedTuple):
     """Cores that hold the same: what, how many they are, and the number of the first."""
 
     shards: Shards
@@ -96,7 +96,7 @@ class Block:
         """How many cores take part in any of these nodes."""
         return self.cores if self.full else int(np.count_nonzero(self.mask(nodes)))
 
-    def classes(self) -> list[Alike]:
+    def classes(self) -> list[DeviceClass]:
         """Cores that hold the same, in the order of their first ones."""
         many, first = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         half = self.cores
@@ -107,7 +107,7 @@ class Block:
             np.minimum.at(behind, ends, (first[:, np.newaxis] + (0, half)).ravel())
             many = np.bincount(ends, np.repeat(many, 2), sorts).astype(np.int64)
             first = behind
-        found = map(Alike, self.shards, many.tolist(), first.tolist())
+        found = map(DeviceClass, self.shards, many.tolist(), first.tolist())
         return sorted(found, key=lambda alike: alike.first)
 
     def groups(self, together: tuple[bool, ...], busy: Mask) -> Members:
@@ -148,11 +148,11 @@ class Block:
         return Rows(members[taking.any(axis=1)][:, taking.any(axis=0)])
 
 
-def _lattice(together: tuple[bool, ...], halvings: tuple[bool, ...]) -> Lattice:
+def _lattice(together: tuple[bool, ...], halvings: tuple[bool, ...]) -> StridedGroups:
     """Groups by levels, where some have their first halves only."""
     strides = [1 << i for i in reversed(range(len(together)))]
     both = [level for level in zip(strides, together, halvings, strict=True) if level[2]][::-1]
-    return Lattice(
+    return StridedGroups(
         0,
         tuple(stride for stride, joined, _ in both if joined),
         tuple(stride for stride, joined, _ in both if not joined),

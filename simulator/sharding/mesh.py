@@ -19,8 +19,8 @@ import numpy as np
 from hardware import Group, Wires
 from planners import PlanError, Split
 from planners.partition import III, SAME_WEIGHTS, WHOLE, Partition, PartitionType, Shard
-from simulator.collectives.groups import Lattice
-from simulator.sharding.blocks import Alike, Block, Halving, Mask, Shards
+from simulator.collectives.groups import StridedGroups
+from simulator.sharding.blocks import Block, DeviceClass, Halving, Mask, Shards
 from workloads import Graph, Node
 
 
@@ -39,7 +39,7 @@ class Mesh:
 
     level: int
     group: Group
-    copies: Lattice
+    copies: StridedGroups
     shards: Shards
     partitions: tuple[Partition, ...] = ()
     halves: tuple[Mesh, ...] = ()
@@ -110,7 +110,7 @@ class Mesh:
             return once + (once if second is first else second.count(nodes))
         return self.block.count(nodes)
 
-    def classes(self, *, folded: bool) -> list[Alike]:
+    def classes(self, *, folded: bool) -> list[DeviceClass]:
         """A block's cores that hold the same, numbers relative to its first core.
 
         Without ``folded`` every core is a class.
@@ -120,7 +120,7 @@ class Mesh:
         if folded:
             return self.block.classes()
         shards = self.block.shards
-        return [Alike(shards[i], 1, core) for core, i in enumerate(self.block.which.tolist())]
+        return [DeviceClass(shards[i], 1, core) for core, i in enumerate(self.block.which.tolist())]
 
 
 class Counting(StrEnum):
@@ -160,7 +160,7 @@ class Division:
 
         Raises PlanError when the plan is for a group of another shape.
         """
-        return self._part(root, group, Lattice(first), self._everything(batch), 0)
+        return self._part(root, group, StridedGroups(first), self._everything(batch), 0)
 
     def _everything(self, batch: int) -> Shards:
         if self.counting is Counting.FRACTIONS:
@@ -178,7 +178,7 @@ class Division:
         )
 
     def _part(
-        self, split: Split | None, group: Group, copies: Lattice, shards: Shards, level: int
+        self, split: Split | None, group: Group, copies: StridedGroups, shards: Shards, level: int
     ) -> Mesh:
         _fits(split, group, level)
         types = _block(split, group, level) if self.blocks else None
@@ -199,7 +199,7 @@ class Division:
         else:
             halves = (
                 self._part(below[0], sides[0], copies, first, level + 1),
-                self._part(below[1], sides[1], copies.at(Lattice(behind)), second, level + 1),
+                self._part(below[1], sides[1], copies.at(StridedGroups(behind)), second, level + 1),
             )
         return Mesh(level, group, copies, shards, partitions, halves, idle=split.idle)
 

@@ -129,7 +129,8 @@ class _Redistribution:
         if not mesh.halves:
             return self._together_in_block(mesh)
         sides = [side for side in (self.held, self.wanted) if side.split(mesh) != REPLICATE]
-        equal = all(abs(side.share(mesh) - self._readers(mesh, 0)) < ROUNDING for side in sides)
+        part = self._readers(mesh, 0)  # without a reader a half has no part, if a share of 1e-17
+        equal = 0 < part < 1 and all(abs(one.share(mesh) - part) < ROUNDING for one in sides)
         collective = _collective_of(self.held.split(mesh), self.wanted.split(mesh))
         one, other = map(self._together, mesh.halves) if collective and equal else (None, None)
         if not one or not other or len(one.rows) != len(other.rows):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import accelarray
-from experiments.face.inputs import network_of
+from experiments.api.inputs import network_of
 from hardware import Array, Stack, load_array, load_stack
 from hardware.device import Roofline
 from tests.hardware.conftest import Write

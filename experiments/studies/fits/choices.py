@@ -315,7 +315,7 @@ class Choices:
         held = {"weights": each.weight}
         if not self.execution.inference:
             held |= {"gradients": each.gradient, "state": each.state - each.weight}
-        parts = 1 if update == AUTO else network_on_array.IN_PARTS.get(update, 0)
+        parts = 1 if update == AUTO else network_on_array.ZERO_STAGE_OF.get(update, 0)
         for what in ("state", "gradients", "weights")[:parts]:
             if what in held:
                 held[what] /= axes.dp * axes.cp

@@ -160,7 +160,7 @@ class Store:
                 check(found[key], f"outputs of {key:.12}", ValueError)
         return found
 
-    def once(
+    def get_or_make(
         self, identity: Sequence[object], make: Callable[[], dict[str, Any]], **inputs: Any
     ) -> dict[str, Any]:
         """A row of a study, which ``identity`` and the model's version decide: kept, or made now.
@@ -242,7 +242,7 @@ def _table(text: str) -> dict[str, Any]:
 
 
 def _flat(key: str, outputs: dict[str, Any]) -> dict[str, Any]:
-    """What is in a row of a study (``Store.once``), or outputs as they are; ValueError."""
+    """What is in a row of a study (``Store.get_or_make``), or outputs as they are; ValueError."""
     row = outputs.get("row")
     if "sum" in outputs and isinstance(row, dict):
         if outputs["sum"] != _sum(key, outputs):

@@ -194,8 +194,7 @@ def _goodput(case: Case, iteration_s: float, run: Run) -> dict[str, Any]:
         )
     least = math.ceil((of.write_s - of.stall_s) / iteration_s)
     steps = max(1, least, round((run.every_s or of.best_s) / iteration_s))
-    repeats = run.repeats or MONTHS
-    spent = simulated(of, steps * iteration_s, repeats, run.seed)
+    spent = simulated(of, steps * iteration_s, run.repeats or MONTHS, run.seed)
     return {
         "mtbf_s": of.mean_s,
         "checkpoint_bytes": checkpoint_bytes(case),
@@ -217,7 +216,7 @@ def _goodput(case: Case, iteration_s: float, run: Run) -> dict[str, Any]:
         "waiting_share": spent.waiting,
         "failures": spent.failures,
         "simulated_days": spent.days,
-        "repeats": repeats,
+        "repeats": spent.repeats,
         "seed": run.seed,
         "notes": list(_remarks(of)),
     }

@@ -13,7 +13,7 @@ from typing import Any
 from experiments.notices import REMEDY
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.unread import once
+from experiments.studies.unread import by_table
 from hardware import COMMAND_LINE, Array, SpecError, Wires
 from hardware.reader import read_text
 from hardware.watched import unread, watched
@@ -364,5 +364,5 @@ def unread_changes(asked: Training) -> list[str]:
     except (SpecError, SimulationError):  # the run itself says what is wrong
         return []
     idle = {*unread(asked.array, seen), *_ports_of_nobody(asked)}
-    names = ", ".join(once([key for key in changed if key in idle]))
+    names = ", ".join(by_table([key for key in changed if key in idle]))
     return [f"training does not read {names}, which was changed"] if names else []

@@ -76,7 +76,7 @@ def swept(
         }
         row = partial(_row, one, asked)
         yield varied | (
-            store.once(one.identity, row, **one.inputs) if store and one.is_ours else row()
+            store.get_or_make(one.identity, row, **one.inputs) if store and one.is_ours else row()
         )
         progress(", ".join(value.label for value in point))
 

@@ -26,8 +26,9 @@ class AllReduce(Algorithm):
 
         def iterate(w: int, iteration: int) -> Process:
             step = run.step(w, iteration)
+            yield step  # who dies meanwhile has no gradient to give
             sums = run.together(w, operation, run.n, iteration, [step], then=update)
-            yield from run.exchanged(w, sums, everybody, step)
+            yield from run.exchanged(w, sums, everybody)
             run.staleness[0] += 1
             run.finish(w)
 

@@ -21,8 +21,8 @@ def lane_cycles(layers: Iterable[Layer], phase: Phase) -> float:
     )
 
 
-def worked_by(layer: Layer, riders: Iterable[Layer], what: str, phase: Phase) -> float:
-    """Lane cycles of one sample that an operator of a layer does: its own and its riders'.
+def worked_by(layer: Layer, fused_readers: Iterable[Layer], what: str, phase: Phase) -> float:
+    """Lane cycles of one sample that an operator of a layer does: with those fused to it.
 
     Riders are worked on when what they ride on is, forward and backward. What sums up
     (a batch norm's statistics, gradients of several readers) adds each element once.
@@ -31,4 +31,4 @@ def worked_by(layer: Layer, riders: Iterable[Layer], what: str, phase: Phase) ->
         return 2.0 * layer.output.elements if phase is Phase.FORWARD else layer.output.elements
     if phase not in (Phase.FORWARD, Phase.BACKWARD) or layer.name == INPUT:
         return 0.0
-    return lane_cycles((layer, *riders), phase)
+    return lane_cycles((layer, *fused_readers), phase)

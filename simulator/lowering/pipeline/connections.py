@@ -41,7 +41,7 @@ def share_out(cut: Cut, rules: Sequence[Sequence[Rules]], between: PublishedBetw
             one.received_in_parts |= received
 
 
-class Joints:
+class StageBoundaries:
     """Ports and sums of all stages; ``communicators`` are where they are recorded.
 
     ``rounds`` say which replica of a place takes which micro-batch, and ``routes`` with which one

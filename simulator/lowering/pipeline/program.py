@@ -32,7 +32,7 @@ from simulator.engine.operations import (
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.pipeline.alike import alike_pipelines, one_pipeline
-from simulator.lowering.pipeline.connections import Chunk, Joints, share_out
+from simulator.lowering.pipeline.connections import Chunk, StageBoundaries, share_out
 from simulator.lowering.pipeline.places import merged, stage_memory
 from simulator.lowering.pipeline.stage_writer import StageWriter
 from simulator.lowering.pipeline.transfers import PublishedBetween, between
@@ -122,9 +122,9 @@ class _Writing:
         return between(self._array, self._execution, len(self._pipeline.places) - 1)
 
     @cached_property
-    def _joints(self) -> Joints:
+    def _joints(self) -> StageBoundaries:
         rounds = self._pipeline.rounds
-        return Joints(self._cut, self._chunks, self._links, rounds, self._copies)
+        return StageBoundaries(self._cut, self._chunks, self._links, rounds, self._copies)
 
     def _replicas(self, stage: int) -> list[Rules]:
         """A stage's rules, one for each replica."""

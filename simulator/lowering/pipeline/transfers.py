@@ -31,7 +31,7 @@ import numpy as np
 from hardware import Array, Wires, wires_of
 from planners.order import Kind, Phase
 from simulator.collectives.choice import offer
-from simulator.collectives.groups import Lattice, Members, Rows
+from simulator.collectives.groups import Members, Rows, StridedGroups
 from simulator.collectives.messages import farthest
 from simulator.collectives.swaps import swap
 from simulator.cost.energy import transfer_j_per_byte
@@ -243,7 +243,7 @@ class DeployedBetween(PublishedBetween):
         size *= sizes[0] / pieces
         turns = pieces // min(sizes)  # one behind the other, so that no core is in two at once
         turned = [rows[turn::turns] for turn in range(turns)]
-        groups = tuple(Lattice.of(some) or Rows(some) for some in turned)
+        groups = tuple(StridedGroups.of(some) or Rows(some) for some in turned)
         offers = [
             offer(self.wires, "all-reduce", members, size, self.execution.algorithm)
             for members in groups
@@ -401,7 +401,7 @@ def _by_protocols(wires: Wires, sent: Messages, job: Job) -> Job:
 
 def _gathered(wires: Wires, of: Together, size: float, algorithm: str) -> Carried:
     """Each core's part, to all who want the same."""
-    members = Lattice.of(of.groups) or Rows(of.groups)
+    members = StridedGroups.of(of.groups) or Rows(of.groups)
     bytes_ = of.share * size
     found = offer(wires, "all-gather", members, bytes_, algorithm)
     count, each = of.groups.shape

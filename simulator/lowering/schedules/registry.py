@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from hardware.reader import hint
 from planners import PlanError
-from planners.strangers import loaded
+from planners.plugins import load_plugin
 from simulator.lowering.schedules.file import ENDING, read_schedule
 from simulator.lowering.schedules.schedule import (
     BACKWARD,
@@ -183,7 +183,7 @@ def schedule_of(name: str) -> Schedule:
     if place is None:
         known = hint(name, [*SCHEDULES, *installed])
         raise PlanError(f"unknown schedule {name!r}; {known}, or a .csv file")
-    found = loaded(f"schedule {name!r}", place, PlanError, named=place is name)
+    found = load_plugin(f"schedule {name!r}", place, PlanError, named=place is name)
     if not isinstance(found, Schedule):
         raise PlanError(f"schedule {name!r}: {place} is no Schedule")
     return found

@@ -71,7 +71,7 @@ class Dataflow:
         """
         if item.phase is Phase.RECOMPUTE and item.bucket:
             return self.errors(item.consumer)
-        return [(MADE[item.phase], item.node if item.phase.ahead else item.consumer)]
+        return [(MADE[item.phase], item.node if item.phase.computes_features else item.consumer)]
 
     def errors(self, v: int) -> list[Key]:
         """Those of a node's output that its readers send; of the last node there are none."""
@@ -81,7 +81,7 @@ class Dataflow:
     def _product(self, item: Item) -> tuple[list[Key], list[Key]]:
         v, phase = item.node, item.phase
         edges = list(enumerate(self._graph[v].producers))
-        if phase.ahead:
+        if phase.computes_features:
             reads: list[Key] = [("moved", phase, u, v, e) for e, u in edges]
             # a norm rides on what is before its block; frameworks gather its weights with the block
             rides = phase is Phase.RECOMPUTE and not item.bucket

@@ -14,16 +14,16 @@ from itertools import starmap
 from hardware import Device, wires_of
 from planners.order import Item, Kind, Phase
 from planners.partition import SAME_WEIGHTS, Shard
-from simulator.cost.in_parts import WHOLE, InParts
 from simulator.cost.memory import MemoryUse, device_memory, memory_use, part_of_positions
 from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, OperatorCost, core_of, costs
 from simulator.cost.training_operators import operators
+from simulator.cost.zero_sharding import WHOLE, ZeroSharding
 from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.operations import DeviceMemory, Operation, overflow
 from simulator.lowering.step import order
 from simulator.lowering.step.exchanges import ExchangesOnWires
-from simulator.lowering.step.order import Wrapped, units_of
+from simulator.lowering.step.order import FsdpUnits, units_of
 from simulator.lowering.step.products import computed, lasts_ps, on_units
 from simulator.sharding.blocks import Shards
 from simulator.sharding.mesh import Counting, Division, Mesh
@@ -137,7 +137,7 @@ class Deployed(ExchangesOnWires):
         return 1 if part.halves else int(2 ** sum(alike))
 
     @property
-    def _wrapped(self) -> Wrapped:
+    def _wrapped(self) -> FsdpUnits:
         """The units of weights in parts, if they are.
 
         Not kept: it asks these rules, and a circle would hold an array's wires until the
@@ -146,16 +146,18 @@ class Deployed(ExchangesOnWires):
         graph, full = self.graph, self.bucket_bytes
         uses = [self._as_read(v, used=True) for v in range(len(graph) if self._in_parts else 0)]
         units = units_of(self.network, graph, uses.__getitem__, full) if uses else ()
-        return Wrapped(graph, units, self._as_read, uses, self._alike, ahead=self.overlap)
+        return FsdpUnits(graph, units, self._as_read, uses, self._alike, prefetch=self.overlap)
 
     @cached_property
-    def _parts_held(self) -> InParts:
+    def _parts_held(self) -> ZeroSharding:
         """What memory has in parts, as the order of a step has it."""
         if not any(map(self.scatters, range(len(self.graph)))):
             return WHOLE
         buckets = [item.bucket for item in self.order() if self.scattered(item)]
         wrapped = self._wrapped
-        return InParts(tuple(filter(None, buckets)), wrapped.units, wrapped.gathered, self.overlap)
+        return ZeroSharding(
+            tuple(filter(None, buckets)), wrapped.units, wrapped.gathered, self.overlap
+        )
 
     @cached_property
     def _updated(self) -> dict[Mesh, Fractions]:

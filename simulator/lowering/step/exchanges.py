@@ -141,7 +141,7 @@ class ExchangesOnWires(Rules):
     def _wanted_by(self, item: Item) -> list[Layout]:
         """How those who need the sums of a product want them."""
         v, graph = item.node, self.graph
-        if item.phase.ahead:
+        if item.phase.computes_features:
             if v in self.scattered_sums:
                 return [self.made(v)]
             return [Layout(w, read_by(graph, w, e)) for w, e in self._readers[v]]
@@ -230,9 +230,9 @@ class ExchangesOnWires(Rules):
     def _boundary(self, item: Item) -> Iterator[Exchange]:
         """Redistribute the tensor between two nodes for the one that reads it."""
         whole = self.plan.batch * self.graph[item.consumer].reads[item.edge].elements
-        find = forward_change if item.phase.ahead else backward_change
+        find = forward_change if item.phase.computes_features else backward_change
         change = find(self.graph, item.node, item.consumer, item.edge)
-        if item.phase.ahead:
+        if item.phase.computes_features:
             change = self.made(item.node), change[1]
         nodes = [item.node, item.consumer]
         return self._redistributed(item.phase, change, nodes, whole * self._moved_bytes(item))
@@ -244,7 +244,7 @@ class ExchangesOnWires(Rules):
         module/layernorm_linear.py and base.py: ``grad_output_preprocess``), and torchtitan.
         Experts' tokens go as they are.
         """
-        ahead = item.phase.ahead
+        ahead = item.phase.computes_features
         v, phase = (item.consumer, Phase.FORWARD) if ahead else (item.node, Phase.BACKWARD)
         narrow = self.array.group.kinds[0][0].product_bytes
         of = next((one for one in self._work[v].of(phase) if one.narrow), None)
@@ -262,7 +262,7 @@ class ExchangesOnWires(Rules):
     def _alone_ps(self, request: Request) -> int:
         """How long a request takes when nobody else uses its links."""
         jobs, _ = carried(request, self.wires, self.execution.algorithm)
-        known = (replace(job, load=job.load.everywhere()) for job in jobs)
+        known = (replace(job, load=job.load.unfolded()) for job in jobs)
         return sum(job.alone_ps(self.wires.bandwidth) for job in known)
 
     def _carried(
@@ -284,7 +284,7 @@ class ExchangesOnWires(Rules):
         to be; between two ``nodes`` may be tokens on their way to experts, or back.
         """
         stack = self.array.stack
-        beside = self.execution.overlap and (phase.ahead or phase is Phase.BACKWARD)
+        beside = self.execution.overlap and (phase.computes_features or phase is Phase.BACKWARD)
         if stack is None or not beside:
             return 1.0
         routed = self._choices(nodes)
@@ -358,7 +358,7 @@ class ExchangesOnWires(Rules):
 
     def sum_bytes(self, v: int, shard: Shard, phase: Phase) -> float:  # noqa: D102
         node = self.graph[v]
-        if phase.ahead:
+        if phase.computes_features:
             made = self.held(v, shard)
             outputs = made.outputs * made.groups
             return made.rows * outputs * node.out_area * self._arithmetic.activation_bytes

@@ -183,12 +183,12 @@ def units_of(
     return tuple(map(tuple, found))
 
 
-class Wrapped:
+class FsdpUnits:
     """The steps that weights in parts need, around those of the nodes of their ``units``.
 
     Nodes that are exchanged by the same groups (``alike``) go together; those whose gradients
     have no ``size``, or that use no weights (``uses``, bytes), need no exchange. With
-    ``ahead`` a unit is gathered while the one before computes.
+    ``prefetch`` a unit is gathered while the one before computes.
     """
 
     def __init__(
@@ -199,13 +199,13 @@ class Wrapped:
         uses: Sequence[float],
         alike: Callable[[int, int], bool],
         *,
-        ahead: bool,
+        prefetch: bool,
     ) -> None:
         self._graph = graph
         self._size = size
         self._uses = uses
         self._alike = alike
-        self._ahead = ahead
+        self._prefetch = prefetch
         self.units = units
         self._ends = {unit[-1]: k for k, unit in enumerate(units)}
         self._begins = {unit[0]: k for k, unit in enumerate(units)}
@@ -220,9 +220,9 @@ class Wrapped:
         if not self.units:
             yield from forward(self._graph)
         for k, unit in enumerate(self.units):
-            if not self._ahead or not k:
+            if not self._prefetch or not k:
                 yield from self._gather(k, Phase.FORWARD)
-            if self._ahead and k + 1 < len(self.units):
+            if self._prefetch and k + 1 < len(self.units):
                 behind = self.units[k - 1][-1] if k else -1
                 yield from self._gather(k + 1, Phase.FORWARD, behind)
             yield from forward(self._graph, unit)
@@ -230,9 +230,9 @@ class Wrapped:
     def before(self, v: int) -> Iterator[Item]:
         """What goes before a node's backward: at the last of a unit."""
         k, last = self._ends.get(v, -1), len(self.units) - 1
-        if k >= 0 and not self._ahead and k < last:
+        if k >= 0 and not self._prefetch and k < last:
             yield from self._gather(k, Phase.BACKWARD)
-        elif k > 0 and self._ahead:
+        elif k > 0 and self._prefetch:
             behind = self.units[k + 1][0] if k < last else v
             yield from self._gather(k - 1, Phase.BACKWARD, behind)
 

@@ -23,7 +23,7 @@ from simulator.lowering.step.dataflow import MADE, Dataflow
 from simulator.lowering.step.rules import Rules
 from simulator.lowering.step.worker_program import Key, WorkerProgram
 from simulator.lowering.units.order import compute_on_units, order_by_units
-from simulator.sharding.blocks import Alike
+from simulator.sharding.blocks import DeviceClass
 from simulator.sharding.mesh import Mesh, parts
 
 HOST = "waiting for the host"
@@ -96,7 +96,7 @@ class Writer:
         self._under[part] = found
         return found
 
-    def _script(self, part: Mesh, alike: Alike, updated: Sequence[float]) -> WorkerProgram:
+    def _script(self, part: Mesh, alike: DeviceClass, updated: Sequence[float]) -> WorkerProgram:
         device = part.group.kinds[0][0]
         use = self.rules.memory_use(device, alike.shards, updated) if self._memory else None
         return WorkerProgram(
@@ -124,7 +124,7 @@ class Writer:
         own, siblings, leads = self._siblings(item)
         if self.rules.overlap and item.phase is not Phase.UPDATE and item.kind is Kind.BOUNDARY:
             sources = self.flow.sources(item)
-            if own != leads and item.phase.ahead:
+            if own != leads and item.phase.computes_features:
                 sources = [self.flow.moved(replace(item, consumer=leads))]
             if item.phase is Phase.RECOMPUTE:
                 sources = [*sources, self._behind]

@@ -77,7 +77,7 @@ class WorkerProgram:
         held, once = self.held.get(of, NOTHING_HELD), self.once.get(of, 0.0)
         if not last:
             held, once = held.released, 0.0
-        self._add(Task(operation, self._needs(after), held=held, once=once), makes)
+        self._add(Task(operation, self._needs(after), held=held, accumulated=once), makes)
 
     def wait(self, operation: Operation, after: Sequence[Key], makes: Sequence[Key]) -> None:
         """Append what keeps the core from going on, and holds nothing."""

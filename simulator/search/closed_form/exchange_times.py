@@ -11,7 +11,7 @@ from hardware import Array, wires_of
 from planners import Axes
 from planners.axes.degrees import order_of
 from simulator.collectives.choice import members_of, offer
-from simulator.collectives.groups import Lattice, Rows
+from simulator.collectives.groups import Rows, StridedGroups
 from simulator.engine.jobs import Ints
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.execution import Execution
@@ -139,7 +139,7 @@ class ExchangeTimes:
             if any(parted):  # with others in the same nodes, which exchange as well
                 starts = range(-first, self._array.group.size - first - rows.size + 1, rows.size)
                 rows = np.concatenate([rows + start for start in starts])
-            groups = members_of(self._wires, Lattice.of(rows) or Rows(rows))
+            groups = members_of(self._wires, StridedGroups.of(rows) or Rows(rows))
             found = offer(self._wires, what, groups, size, self._execution.algorithm)
             self._known[key] = found.alone_ps / PICOSECONDS
         return self._known[key]

@@ -21,7 +21,7 @@ from workloads import Network, partition_graph
 
 SCHEDULES = ("1f1b", "interleaved", "gpipe", "zero-bubble")
 """Those with a closed form."""
-IN_PARTS: dict[str, int] = {Update.SHARDED: 1, Update.GRADIENTS: 2, Update.WEIGHTS: 3}
+ZERO_STAGE_OF: dict[str, int] = {Update.SHARDED: 1, Update.GRADIENTS: 2, Update.WEIGHTS: 3}
 """How much of the optimizer's state, gradients and weights replicas keep in parts, by update."""
 
 

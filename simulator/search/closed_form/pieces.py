@@ -229,7 +229,7 @@ class Pieces:
         program = training_step(rules)
         worker = program.workers[0]
         kept, late, passing, beginning, before, giving = _held(worker, graph)
-        sums = sum(task.once for task in worker.template)
+        sums = sum(task.accumulated for task in worker.template)
         forward_ps, backward_ps = _ends(run(program))
         waits = [task.operation for task in worker.template if task.operation.layer == HOST]
         late_s = _seconds_of(waits, forward=True), _seconds_of(waits, forward=False)
@@ -345,15 +345,19 @@ def _held(worker: Worker, graph: Graph) -> tuple[float, ...]:
     level = most = kept = late = made = beginning = 0.0
     given = False
     for task in worker.template:
-        phase, more = task.operation.phase, task.held.more - task.once
+        phase, more = task.operation.phase, task.held.more - task.accumulated
         if phase == Phase.UPDATE:
             continue
         gradient = phase == Phase.GRADIENT and task.operation.layer in weights
         given = given or gradient
-        here = level + task.held.most - task.once
-        most, beginning = max(most, here), max(beginning, made + here + task.once)
-        made += task.once
-        dummy = task.held.most_by[GRADIENTS] - task.once if gradient and task.held.most_by else 0.0
+        here = level + task.held.most - task.accumulated
+        most, beginning = max(most, here), max(beginning, made + here + task.accumulated)
+        made += task.accumulated
+        dummy = (
+            task.held.most_by[GRADIENTS] - task.accumulated
+            if gradient and task.held.most_by
+            else 0.0
+        )
         needs[given] = max(needs[given], here - dummy)
         level += more
         kept = level if phase == Phase.FORWARD else kept

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from simulator.search.closed_form.network_on_array import IN_PARTS, Layout, NetworkOnArray
+from simulator.search.closed_form.network_on_array import ZERO_STAGE_OF, Layout, NetworkOnArray
 from simulator.search.closed_form.pieces import (
     BEFORE,
     EXPERTS,
@@ -26,7 +26,7 @@ class StepStages:
     def __init__(self, of: NetworkOnArray, layout: Layout, cuts: tuple[int, ...]) -> None:
         self._of, self._layout, self._axes, self._cuts = of, layout, layout.axes, cuts
         self._many = of.micro_batches(layout)
-        self._parts = IN_PARTS.get(layout.update, 0)
+        self._parts = ZERO_STAGE_OF.get(layout.update, 0)
         self._ways = layout.axes.dp * layout.axes.cp
         self._tables = [self._tables_of(place) for place in range(layout.axes.pp)]
         self._stages = [

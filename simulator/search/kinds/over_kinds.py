@@ -24,7 +24,7 @@ from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.program import step_program
 from simulator.search.candidates import planned
 from simulator.search.closed_form.first_pass import FirstPass
-from simulator.search.closed_form.network_on_array import IN_PARTS, Layout
+from simulator.search.closed_form.network_on_array import ZERO_STAGE_OF, Layout
 from simulator.search.kinds.stage_costs import StageCosts
 from simulator.search.shares import best_share
 from simulator.search.updates import with_updates
@@ -102,7 +102,7 @@ def candidates(
                     if wide or not costs.by_positions:
                         worth_s = min(worth_s, seconds)
                         found.append(_candidate(seconds, stages, search, costs))
-            if own.update not in IN_PARTS:
+            if own.update not in ZERO_STAGE_OF:
                 mixed += mixed_stages(plain, batch // size)
     found.sort(key=lambda one: one.seconds)
     mixed.sort(key=lambda one: one.seconds)
@@ -152,7 +152,7 @@ def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
     """One search; with ZeRO or expert parallelism one for each width and number of replicas."""
     devices, many = costs.array.group.leaves, batch // costs.micro_batch
     options, tied = costs.options(many), bool(costs.cut.ties)
-    if costs.execution.update not in IN_PARTS and costs.ep == 1:
+    if costs.execution.update not in ZERO_STAGE_OF and costs.ep == 1:
         yield StageSearch(devices, costs.nodes, options, many, tied)
         return
     for alike in sorted({(one.tp, one.replicas) for one in options}):

@@ -18,7 +18,7 @@ from simulator.engine.jobs import Floats
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.transfers import between
 from simulator.lowering.step.training_step import alone_s
-from simulator.search.closed_form.network_on_array import IN_PARTS
+from simulator.search.closed_form.network_on_array import ZERO_STAGE_OF
 from simulator.search.closed_form.pieces import Piece, Pieces
 from workloads import Cut, Network, partition_graph
 
@@ -81,7 +81,7 @@ class StageCosts:
     def _option(self, kind: int, tp: int, replicas: int, *, once: bool) -> Option:
         """A stage, of which each replica has one micro-batch ``once``, or several."""
         alone, pieces = self._pieces(kind, tp)
-        parts = IN_PARTS.get(self.execution.update, 0)
+        parts = ZERO_STAGE_OF.get(self.execution.update, 0)
         count, room = self.array.group.leaves[kind], self._room_bytes(kind)
 
         def held(one: Piece) -> float:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.api.studies import ARRAYS, DRAWN, MAPPED
+from experiments.api.studies import report as make
 from experiments.cli import main, parser, typed_again
 from experiments.commands.resolve import keywords_of
-from experiments.face.studies import ARRAYS, DRAWN, MAPPED
-from experiments.face.studies import report as make
 from experiments.report.study import Study
 from hardware import load_array
 from simulator import Execution
@@ -18,7 +18,7 @@ from workloads import ZOO
 def study(text: str) -> Study:
     args = parser().parse_args(shlex.split(f"report --output p.html {text}"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("experiments.face.studies.page_of", lambda *_: "")
+        patch.setattr("experiments.api.studies.page_of", lambda *_: "")
         return make(**keywords_of(args, make)).study
 
 

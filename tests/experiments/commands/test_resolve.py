@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from experiments.api.inputs import names, network_of
+from experiments.api.requests import running
 from experiments.cli import parser
 from experiments.commands.resolve import case_of, cases_of, study_of
-from experiments.face.asked import running
-from experiments.face.inputs import names, network_of
 from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
 from experiments.studies.case import Case
@@ -148,7 +148,7 @@ def test_what_a_file_holds_unread_is_warned_of(
 ) -> None:
     notes = tuple(f"node {i} is not understood" for i in range(13))
     odd = replace(load_network("lenet"), notes=notes)
-    monkeypatch.setattr("experiments.face.inputs.load_network", lambda name: odd)
+    monkeypatch.setattr("experiments.api.inputs.load_network", lambda name: odd)
     with warnings_on_stderr():
         assert network_of("odd.onnx") is odd
     lines = capsys.readouterr().err.splitlines()

@@ -169,7 +169,7 @@ def test_what_tells_results_apart_is_shown_last_of_all_to_go(
         for batch in (64, 128):
             opened.put(f"k{batch}", INPUTS | {"batch": batch}, OUTPUTS)
         many = {f"measure_{i}": i + 0.123456 for i in range(12)}
-        opened.once(("train", 1), lambda: {"numbers": 1}, method="all-reduce", **many)
+        opened.get_or_make(("train", 1), lambda: {"numbers": 1}, method="all-reduce", **many)
     text = out(capsys, "list", "--store", str(path))
     assert max(map(len, text.splitlines()[1:-1])) <= 80
     head = text.splitlines()[2]

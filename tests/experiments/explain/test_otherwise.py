@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from experiments.explain.otherwise import otherwise
+from experiments.explain.against_accpar import otherwise
 from experiments.studies.case import Case, step_of
 from hardware import load_array
 from simulator import DEPLOYED, PUBLISHED, Execution

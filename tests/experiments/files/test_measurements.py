@@ -12,12 +12,12 @@ import accelarray
 from experiments.cli import main
 from experiments.collective import rates
 from experiments.files.measurements import mllog, nccl
+from experiments.link_calibration import WiresResult, calibrated_wires
 from experiments.measured.case import RowCase
 from experiments.measured.rows import load
 from experiments.measured.study import ready
 from experiments.notices import AccelarrayWarning
 from experiments.output import UsageError
-from experiments.wires import WiresResult, calibrated_wires
 from hardware import load_array
 
 HEAD = """# nThread 1 nGpus 1 minBytes 1048576 maxBytes 134217728 step: 2(factor) validation: 1

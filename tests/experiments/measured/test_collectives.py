@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from accelarray import collective
-from experiments.face.measured import tables_of
+from experiments.api.measured import tables_of
 from experiments.measured.collectives import (
     EXACT,
     LARGE,

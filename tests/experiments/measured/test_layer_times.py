@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.face.inputs import network_of
+from experiments.api.inputs import network_of
 from hardware import Device, load_array
 from simulator import Execution
 from simulator.lowering.layer_times import layer_times

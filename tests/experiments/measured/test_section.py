@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.figure import Figure
 
-from experiments.face.measured import ValidationResult
+from experiments.api.measured import ValidationResult
 from experiments.measured.section import (
     Column,
     Section,

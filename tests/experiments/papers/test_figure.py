@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.face.papers import PaperResult
+from experiments.api.papers import PaperResult
 from experiments.output import text_of
 from experiments.papers.figure import Figure, beside, grid, largest
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.face.papers import PaperResult
+from experiments.api.papers import PaperResult
 from experiments.papers.figure import Figure, beside
 from experiments.papers.pictures import plot_figure
 

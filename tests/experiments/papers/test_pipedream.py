@@ -11,6 +11,7 @@ from experiments.papers.pipedream import (
     FIGURES,
     Measured,
     efficiency,
+    table,
 )
 from experiments.studies.published_values import published
 
@@ -70,6 +71,16 @@ def test_gpipes_flush_costs_more_the_fewer_micro_batches() -> None:
     gpipe = [row["ours"] for row in rows if row["planner"] == "gpipe" and "4x4" in row["cell"]]
     assert gpipe == sorted(gpipe, reverse=True)
     assert all(cost > 0 for cost in gpipe)
+
+
+def test_straight_pipelines_are_over_one_gpu_too() -> None:
+    rows = [
+        {"over": "one", "method": method, "difference": off, "calibrates": False}
+        for method, off in (("pipedream", 0.1), ("straight", -0.5), ("data_parallel", 1.0))
+    ]
+    notes = table("arxiv", "Table 1").notes
+    assert callable(notes)
+    assert "of pipelines over one GPU 30.0% of 2" in notes(rows)[1]
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

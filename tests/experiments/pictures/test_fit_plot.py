@@ -6,7 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from accelarray import fit
-from experiments.face.fitting import name_of
+from experiments.api.fitting import name_of
 from experiments.output import UsageError
 from experiments.pictures.plots import MOST_NAMED, plot_fit
 from planners import Axes as Parallel

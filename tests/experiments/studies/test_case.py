@@ -126,7 +126,7 @@ def test_a_schedule_of_a_plug_in_is_what_it_does(monkeypatch: pytest.MonkeyPatch
     asked = replace(DEPLOYED, staging=Staging(4, 8, schedule="mine.py:OWN"))
     case, found = Case(lenet, "data_parallel", array, 64, execution=asked), list[str]()
     for other in (own, replace(own, order=SCHEDULES["gpipe"].order), replace(own, flushes=False)):
-        monkeypatch.setattr(registry, "loaded", lambda *_, one=other, **__: one)
+        monkeypatch.setattr(registry, "load_plugin", lambda *_, one=other, **__: one)
         found += [case.key, replace(case, planner=Planned("p", plan_of(case))).key]
     assert len(set(found)) == 6
 

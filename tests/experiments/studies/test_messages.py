@@ -44,6 +44,16 @@ def test_devices_that_are_better_left_out() -> None:
     assert said(BASE, replace(FINE, fast_alone_speedup=1.5)) == []
 
 
+def test_what_the_published_model_moves_for_free() -> None:
+    """Steps of 1 s that leave out 3 s and nothing: speedups of 2 are 0.5 and 2, of mean 1."""
+    rows = (BASE, replace(FINE, uncharged_s=3.0), replace(FINE, network="b", uncharged_s=0.0))
+    assert said(*rows) == [
+        "mine: the published model moves tensors between layers of unlike shares for free. "
+        "Charged, a step of net takes 300.0% longer, and the geometric mean is 1.000."
+    ]
+    assert said(BASE, replace(FINE, uncharged_s=1e-4)) == []
+
+
 def test_values_that_are_not_verified() -> None:
     values = {"mine": Published(2.0, "recalled"), "owt": Published(1.0, "printed")}
     assert said(BASE, FINE, published=values) == [

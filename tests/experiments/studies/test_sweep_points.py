@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import accelarray
+from experiments.api.inputs import run_by
 from experiments.cli import main
-from experiments.face.inputs import run_by
 from hardware import load_array
 from simulator import DEPLOYED
 from simulator.cost.training_operators import operators

@@ -93,9 +93,9 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
         stage = stage_of[operation]
         key = stage, micro_batch
         new = (stage, operation) not in gradients and operation.phase is not Phase.UPDATE
-        once = task.once if new else 0.0
-        most = task.held[0] - (0.0 if new or operation.phase is Phase.UPDATE else task.once)
-        more = task.held[1] - (0.0 if operation.phase is Phase.UPDATE else task.once)
+        once = task.accumulated if new else 0.0
+        most = task.held[0] - (0.0 if new or operation.phase is Phase.UPDATE else task.accumulated)
+        more = task.held[1] - (0.0 if operation.phase is Phase.UPDATE else task.accumulated)
         begun = {route.versions[t] for t in route.versions if t not in through}
         versions = len({v for v in begun if v < updates} | {updates})
         extra = (versions - 1) * worker.weight_bytes if not _flushes(route.instructions) else 0.0
@@ -108,7 +108,7 @@ def by_hand(timeline: Timeline, number: int) -> list[float]:
             gradients[stage, operation] = gradients.get((stage, operation), 0.0) + more
         else:
             live[key] = live.get(key, 0.0) + more
-            if task.once:
+            if task.accumulated:
                 gradients[stage, operation] = gradients.get((stage, operation), 0.0) + once
         if operation is last_forward[stage]:
             done[key] = done.get(key, 0) + 1
@@ -359,7 +359,7 @@ def test_weights_are_always_there_and_gradients_until_the_update() -> None:
         before = [one["gradients"] for one in found[:ends]]
         assert all(b >= a * (1 - 1e-12) for a, b in pairwise(before))
         # each parameter's once, whatever the number of micro-batches
-        once = math.fsum(task.once for task in worker.template)
+        once = math.fsum(task.accumulated for task in worker.template)
         assert before[-1] == pytest.approx(once, rel=1e-9)
         assert found[0]["gradients"] == 0
 

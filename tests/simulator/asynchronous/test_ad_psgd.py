@@ -17,7 +17,7 @@ PORTS = st.sampled_from((1e7, 1e9))
 
 def averages(ours: Watched) -> list[tuple[int, int, frozenset[int]]]:
     """Start, end and pair of every average, from the timeline's own records."""
-    columns, joins = ours.timeline.columns, ours.timeline.joins
+    columns, joins = ours.timeline.columns, ours.timeline.participants
     pairs: dict[int, set[int]] = {}
     for worker, row in zip(joins.worker, joins.row, strict=True):
         pairs.setdefault(row, set()).add(worker)

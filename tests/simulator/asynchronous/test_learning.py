@@ -82,7 +82,7 @@ def test_local_sgd_with_a_step_each_is_all_reduce() -> None:
 def records(ours: Watched, layer: str) -> list[tuple[int, int, int, int]]:
     """Start, end, turn and worker of a timeline's records of one sort of exchange."""
     timeline = ours.timeline
-    who = dict(zip(timeline.joins.row, timeline.joins.worker, strict=True))
+    who = dict(zip(timeline.participants.row, timeline.participants.worker, strict=True))
     found = []
     for row, number in enumerate(timeline.columns.operation):
         if timeline.operations[number].layer == layer:

@@ -76,6 +76,17 @@ def test_several_draw_apart() -> None:
     assert pace(0) != pytest.approx(10 * one(0) ** 2)
 
 
+@pytest.mark.parametrize("more", ["worker:0:1", "die:0:1000", "join:1:0", "none"])
+def test_what_draws_nothing_changes_no_draws(more: str) -> None:
+    """Before or behind a random form: whoever adds a slow worker compares the same draws."""
+    alone = parse_slowdowns(["random:0.5:6"], 2, 40).pace(1)
+    assert alone is not None
+    for texts in (["random:0.5:6", more], [more, "random:0.5:6"]):
+        pace = parse_slowdowns(texts, 2, 40).pace(1)
+        assert pace is not None
+        assert [pace(k) for k in range(40)] == [alone(k) for k in range(40)]
+
+
 def test_a_trace_begins_anew_at_its_end(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text("# worker 0, worker 1\n1, 2\n3 4\n")
@@ -144,6 +155,23 @@ def test_a_group_with_a_dead_worker_stands_still_while_the_others_go_on() -> Non
     assert all(1 in whom for _, whom in ours.hang.waits.values())
     assert sum(ours.run.done) >= 540
     assert str(ours.hang).startswith("some stand still at")
+
+
+@pytest.mark.parametrize("method", ["ad-psgd", "prague"])
+def test_a_run_until_everybody_has_finished_ends_without_who_waits_for_the_dead(
+    method: str,
+) -> None:
+    """Workers that wait for nobody went on for ever."""
+    ours = watched(method, 9, 5, slow=Slowdowns(dies_s={1: 1e-3}), everybody=True)
+    assert ours.hang is not None
+    assert not ours.hang.all_stopped
+    assert {w for w, done in enumerate(ours.run.done) if done < 5} == {1, *ours.hang.waits}
+
+
+def test_who_dies_in_a_step_has_no_gradient_to_give() -> None:
+    ours = watched("all-reduce", 3, 4, slow=Slowdowns(dies_s={1: 1e-6}))
+    assert ours.run.done == [0, 0, 0]
+    assert all(what[1] != "update together" for what in ours.run.history)
 
 
 def test_a_slow_link_slows_what_crosses_it() -> None:

@@ -391,5 +391,5 @@ def same(job: Job, other: Job) -> bool:
 
 def predicted_ps(wires: Wires, sequence: Jobs) -> int:
     """Duration of jobs one after the other when nobody else uses their links."""
-    every = (replace(job, load=job.load.everywhere()) for job in sequence)
+    every = (replace(job, load=job.load.unfolded()) for job in sequence)
     return sum(job.alone_ps(wires.bandwidth) for job in every)

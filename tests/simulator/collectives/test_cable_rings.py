@@ -13,8 +13,8 @@ from hardware import Array, Device, Group, Topology, Wires, load_array
 from hardware.interconnect.cables import Cables
 from hardware.topology import TIERS, Tier
 from simulator.collectives.algorithms import CollectiveError
+from simulator.collectives.cable_rings import strung
 from simulator.collectives.choice import chosen, offer, run_alone
-from simulator.collectives.wired import strung
 
 Pairs = tuple[tuple[int, int], ...]
 

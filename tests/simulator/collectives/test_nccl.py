@@ -94,7 +94,7 @@ def test_one_member_a_node_or_one_node_is_a_ring_as_ever(
     assert found[0].alone_ps == found[1].alone_ps + steps * 14_000_000
     assert found[0].phases == found[1].phases
     for one in found:
-        seconds, _ = run_alone(wires(4, 4), tuple(job.everywhere() for job in one.jobs()))
+        seconds, _ = run_alone(wires(4, 4), tuple(job.unfolded() for job in one.jobs()))
         assert seconds * PICOSECONDS == pytest.approx(one.alone_ps, abs=1)
 
 

@@ -26,7 +26,7 @@ def cluster(*changes: str, nodes: int = 4) -> Wires:
 
 def alone_s(wires: Wires, members: list[int], collective: str, name: str = "auto") -> float:
     found = offer(wires, collective, np.array([members]), S, name)
-    seconds, _ = run_alone(wires, tuple(job.everywhere() for job in found.jobs()))
+    seconds, _ = run_alone(wires, tuple(job.unfolded() for job in found.jobs()))
     assert seconds == pytest.approx(found.alone_ps / 1e12, rel=1e-9)
     return seconds
 
@@ -57,7 +57,7 @@ def test_what_all_links_carry() -> None:
     """Each of four rings leaves both nodes once, by other ports; all others pass inside."""
     wires, members = cluster(), [*range(12)]
     found = offer(wires, "all-gather", np.array([members]), S, "node-rings")
-    _, moved = run_alone(wires, tuple(job.everywhere() for job in found.jobs()))
+    _, moved = run_alone(wires, tuple(job.unfolded() for job in found.jobs()))
     each = 11 / 12 * S / 4
     between = Counter(np.round(moved[wires.bandwidth == 50e9] / each).tolist())
     assert between[1] == 4 * 2 * 2  # of each ring and node, out and in

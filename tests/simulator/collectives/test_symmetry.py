@@ -227,7 +227,7 @@ def test_the_example_of_the_modules_text() -> None:
     up, down = load.links
     assert symmetry.own[[up >> BITS, down >> BITS]].tolist() == [15, 15]
     assert load.flows.tolist() == [1.0, 1.0]
-    every = load.everywhere()
+    every = load.unfolded()
     assert len(every.links) == 32
     assert (every.flows == 1.0).all()
 

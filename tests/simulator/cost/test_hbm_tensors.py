@@ -66,7 +66,7 @@ def test_roots_riders_and_readers() -> None:
         "relu": "sum",
         "last": "last",
     }
-    assert found.riders == {
+    assert found.fused_readers == {
         "input": (),
         "entry": (),
         "main": ("norm",),

@@ -23,7 +23,9 @@ def assert_same_run(one: Timeline, other: Timeline) -> None:
     assert [names[0][i] for i in one.columns.operation] == [
         names[1][i] for i in other.columns.operation
     ]
-    for mine, theirs, name in zip(one.joins, other.joins, one.joins._fields, strict=True):
+    for mine, theirs, name in zip(
+        one.participants, other.participants, one.participants._fields, strict=True
+    ):
         assert np.array_equal(mine, theirs), name
     assert one.makespan_ps == other.makespan_ps
     assert len(one) == len(other)

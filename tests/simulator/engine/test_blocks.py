@@ -50,7 +50,8 @@ def rows(timeline: Timeline) -> list[str]:
 
     causes = [what(row) for row in timeline.columns.cause]
     came = [
-        (worker, what(row), what(cause)) for worker, row, cause in zip(*timeline.joins, strict=True)
+        (worker, what(row), what(cause))
+        for worker, row, cause in zip(*timeline.participants, strict=True)
     ]
     every = zip(records, causes, strict=True)
     return [*sorted(map(str, every)), *sorted(map(str, came))]
@@ -160,7 +161,7 @@ def test_a_block_is_its_operations_one_by_one(program: Program) -> None:
     assert together.memory_bytes == apart.memory_bytes
     assert together.events <= apart.events
     assert list(together.columns.end) == sorted(together.columns.end)
-    assert list(together.joins.row) == sorted(together.joins.row)
+    assert list(together.participants.row) == sorted(together.participants.row)
 
 
 @st.composite

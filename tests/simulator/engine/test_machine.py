@@ -58,7 +58,7 @@ def test_a_run_as_a_whole_log() -> None:
         ("board1.chip0.core0", "after", 0, 16, 17),
     ]
     assert causes(timeline) == [None, None, None, None, None, "slow", "meet"]
-    assert sorted(zip(*timeline.joins, strict=True)) == [(0, 5, 1), (1, 5, 0)]
+    assert sorted(zip(*timeline.participants, strict=True)) == [(0, 5, 1), (1, 5, 0)]
     assert timeline.iteration_ps == 17
     assert timeline.iteration_s == 17e-12
     assert timeline.flops_by_device() == {DEVICE: 12.0, OTHER: 5.0}
@@ -183,7 +183,7 @@ def test_a_rendezvous_begins_when_its_first_receiver_is_there(
     columns = timeline.columns
     assert (columns.start[sent], columns.end[sent]) == (starts, starts + 4)
     assert causes(timeline)[sent] == cause
-    assert list(timeline.joins[0]) == [0]  # those who send
+    assert list(timeline.participants[0]) == [0]  # those who send
 
 
 def test_the_critical_path_goes_over_to_who_receives_last() -> None:

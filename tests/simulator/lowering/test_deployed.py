@@ -100,7 +100,7 @@ def test_what_no_schedule_can_break(case: tuple[Network, Plan, Array, Execution]
     crossed = np.zeros(len(bandwidth))
     for operation in spans:
         for job in operation.jobs:
-            load = job.load.everywhere()
+            load = job.load.unfolded()
             np.add.at(crossed, load.links, job.flow_bytes * load.flows)
     slack_s = 1e-12 * (1 + sum(len(operation.jobs) for operation in spans))
     assert (crossed / bandwidth).max(initial=0.0) <= timeline.iteration_s + slack_s

@@ -10,7 +10,7 @@ from planners import TIME, Place, Plan, Staging, load_planner, planned_in_stages
 from planners.order import Kind, Phase
 from simulator import DEPLOYED, PUBLISHED, Execution, Timeline, simulate
 from simulator.analysis.memory_timeline import held
-from simulator.analysis.worker_records import doings
+from simulator.analysis.worker_records import worker_rows
 from tests.simulator.analysis.over_time import memory_over_time
 from workloads import load_network
 
@@ -76,7 +76,7 @@ def stages_of(
 def by_stage(timeline: Timeline, micro_batch: int) -> dict[int, int]:
     """Picoseconds that each worker computes of one micro-batch."""
     busy: dict[int, int] = {}
-    for worker, mine in enumerate(doings(timeline)):
+    for worker, mine in enumerate(worker_rows(timeline)):
         for row in mine.computed.tolist():
             if timeline.columns.micro_batch[row] == micro_batch:
                 took = timeline.columns.end[row] - timeline.columns.start[row]

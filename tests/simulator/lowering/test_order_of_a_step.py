@@ -19,7 +19,7 @@ from planners import Plan
 from planners.order import Kind, Phase
 from planners.plan.updates import sharded
 from simulator import Execution, Timeline, simulate
-from simulator.analysis.worker_records import Doings, doings
+from simulator.analysis.worker_records import WorkerRows, worker_rows
 from tests.strategies import arrays, networks, plans
 from workloads import Graph, Network, partition_graph
 
@@ -29,7 +29,7 @@ Spans = list[tuple[int, int]]
 class Seen:
     """What one worker computed and took part in, by kind, phase and layer."""
 
-    def __init__(self, timeline: Timeline, graph: Graph, mine: Doings) -> None:
+    def __init__(self, timeline: Timeline, graph: Graph, mine: WorkerRows) -> None:
         self.graph = graph
         self.spans: dict[tuple[Kind, Phase, str], Spans] = defaultdict(list)
         _, operation, _, starts, ends, _ = timeline.columns
@@ -134,7 +134,7 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
 @given(steps())
 def test_nothing_begins_before_what_it_needs(case: tuple[Network, Plan, Array, Execution]) -> None:
     timeline, graph = simulate(*case), partition_graph(case[0])
-    for mine in doings(timeline):
+    for mine in worker_rows(timeline):
         check(Seen(timeline, graph, mine), sharded(case[1].updates))
 
 
@@ -150,7 +150,7 @@ def test_gradients_and_new_weights_are_exchanged_one_after_the_other(
     timeline = simulate(*case)
     weightless = {node.name for node in partition_graph(case[0]) if node.computed}
     _, operation, _, starts, ends, _ = timeline.columns
-    for mine in doings(timeline):
+    for mine in worker_rows(timeline):
         gradients = [
             row
             for row in mine.joined.tolist()

@@ -72,7 +72,7 @@ def test_tokens_on_their_way_are_hidden_apart_from_tensors(stack: Stack) -> None
 
 def timed_bytes(timeline: Timeline) -> float:
     """Of all links, what takes their time."""
-    jobs = (job.everywhere() for one in timeline.operations for job in one.jobs)
+    jobs = (job.unfolded() for one in timeline.operations for job in one.jobs)
     return sum(float(job.load.flows.sum()) * job.flow_bytes for job in jobs)
 
 

@@ -1,4 +1,4 @@
-"""Joins of received tensors: nothing is sent on before what it is made of is there."""
+"""Participants of received tensors: nothing is sent on before what it is made of is there."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -83,7 +83,7 @@ def test_every_request_becomes_the_jobs_of_all_its_messages(
         others = wanted(request, wires)
         assert len(jobs) == len(others)
         for job, other in zip(jobs, others, strict=True):
-            assert slow.same(replace(job, load=job.load.everywhere()), other)
+            assert slow.same(replace(job, load=job.load.unfolded()), other)
 
 
 def test_idle_cores_stand_between_the_others_where_that_is_cheaper() -> None:

@@ -10,7 +10,7 @@ from hardware import load_array
 from planners import Axes, Update, planned_by_axes
 from planners.order import Item, Kind, Phase
 from simulator import deployed, simulate
-from simulator.lowering.step.order import Wrapped, units_of
+from simulator.lowering.step.order import FsdpUnits, units_of
 from workloads import load_network, partition_graph
 
 
@@ -39,7 +39,7 @@ def written(*, ahead: bool) -> list[tuple[str, tuple[int, ...], int]]:
     """Of LeNet in three units, of which nodes 0 and 1 are not alike: gathers and products."""
     graph = partition_graph(load_network("lenet"))
     units = ((0, 1), (2,), (3,))
-    wrapped = Wrapped(graph, units, lambda v: 1.0, [1.0] * 4, lambda u, v: u == v, ahead=ahead)
+    wrapped = FsdpUnits(graph, units, lambda v: 1.0, [1.0] * 4, lambda u, v: u == v, prefetch=ahead)
     items: list[Item] = [*wrapped.forward()]
     for v in (3, 2, 1, 0):
         items += [*wrapped.before(v), Item(Kind.COMPUTE, Phase.GRADIENT, v), *wrapped.behind(v)]

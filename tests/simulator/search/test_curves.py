@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, by_core, load_array, wires_of
 from simulator.collectives.choice import offer
-from simulator.collectives.groups import Lattice
+from simulator.collectives.groups import StridedGroups
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.search.tables import SAMPLES, Curves
 from tests.simulator.search.cases import like_cores
@@ -27,7 +27,7 @@ def test_never_above_and_seldom_far_below(
         assert read == 0
         return
     strides = [1 << i for i in range(levels)]
-    groups = Lattice(
+    groups = StridedGroups(
         0, tuple(s for s in strides if mask & s), tuple(s for s in strides if not mask & s)
     )
     taken = offer(wires_of(array), collective, groups, size, "auto").alone_ps / PICOSECONDS
@@ -39,7 +39,7 @@ def test_at_samples_it_is_what_they_take() -> None:
     array = by_core(load_array("tpu-v3-8"))
     curves = Curves(wires_of(array), 0, 3, "auto")
     for size in SAMPLES[5:-3].tolist():
-        taken = offer(wires_of(array), "all-reduce", Lattice(0, (1, 2, 4)), size).alone_ps
+        taken = offer(wires_of(array), "all-reduce", StridedGroups(0, (1, 2, 4)), size).alone_ps
         (read,) = curves.of_masks("all-reduce", np.array([7]), np.array([size])).tolist()
         assert read == pytest.approx(taken / PICOSECONDS, abs=50e-12)
     assert curves.of_masks("all-reduce", np.array([7]), np.zeros(1)).tolist() == [0]

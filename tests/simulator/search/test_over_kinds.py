@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import accelarray
-from experiments.face.inputs import network_of
+from experiments.api.inputs import network_of
 from hardware import Array, load_array
 from planners import Axes, PlanError, Staging, planned_by_axes
 from planners.cost.objective import TIME

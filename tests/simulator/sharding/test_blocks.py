@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from planners.partition import II, III, IV, I, PartitionType, Shard
-from simulator.collectives.groups import Lattice
+from simulator.collectives.groups import StridedGroups
 from simulator.sharding.blocks import Block, Halving, Shards
 
 Level = tuple[PartitionType, ...]
@@ -85,7 +85,7 @@ def test_busy_first_halves_are_a_lattice() -> None:
     found = block((Shard(4, 1, 1, 1),), [(I,)] * 4, whole=True)
     busy = found.busy((0,))
     groups = found.groups((True, False, True, False), busy)
-    assert groups == Lattice(0, (8,), (4,))
+    assert groups == StridedGroups(0, (8,), (4,))
     assert groups.rows().tolist() == [[0, 8], [4, 12]]
 
 
@@ -117,7 +117,7 @@ def test_groups_differ_in_the_levels_that_are_joined(
         assert row == sorted(row)
     assert {c for c in range(cores) if mask[c]} <= set(rows.ravel().tolist())
     whole = found.groups(tuple(together), np.ones(2, dtype=bool))
-    assert isinstance(whole, Lattice)
+    assert isinstance(whole, StridedGroups)
     assert sorted(whole.rows().ravel().tolist()) == list(range(cores))
     assert whole.size == 1 << sum(together)
 

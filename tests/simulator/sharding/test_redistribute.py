@@ -159,6 +159,17 @@ def test_shares_that_differ_by_rounding_move_nothing(apart: float, moves: bool) 
     assert bool(requests) is moves
 
 
+def test_a_half_without_readers_gathers_nothing_whatever_rounding_left_it() -> None:
+    """The first holds 1e-80 of the rows and reads nothing; the other has all that it reads."""
+    net = Builder("pair", 16, 1)
+    net.linear("one", 16)
+    net.linear("two", 16)
+    graph, group = partition_graph(net.build()), Group(((device(), 2),), leaf="core")
+    split = Split((Partition(I, 1e-80), Partition(III, 0.0)), 0.0, (None, None))
+    root = Division(graph, Counting.EXACT, blocks=True, folded=True).divide(split, group, 1024)
+    assert redistribute(forward_change(graph, 0, 1), root, 1e9) == []
+
+
 @pytest.mark.parametrize(
     ("share", "others", "together"), [(2 / 3, "d", True), (0.6, "d", False), (2 / 3, "e", False)]
 )

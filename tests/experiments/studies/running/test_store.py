@@ -208,9 +208,9 @@ def test_a_row_of_a_study_is_made_once_and_damage_is_told(tmp_path: Path) -> Non
         return {"ours": made[-1]}
 
     with Store(tmp_path / "s.db") as store:
-        assert [store.once(("hypar 5", 0), make) for _ in range(2)] == [{"ours": 0.5}] * 2
-        store.once(("hypar 5", 1), make)
+        assert [store.get_or_make(("hypar 5", 0), make) for _ in range(2)] == [{"ours": 0.5}] * 2
+        store.get_or_make(("hypar 5", 1), make)
         assert len(made) == len(store) == 2
         store._db.execute("UPDATE results SET outputs = replace(outputs, '0.5', '0.6')")
         with pytest.raises(StoreError, match=r"a damaged row: .* is not as it was kept"):
-            store.once(("hypar 5", 0), make)
+            store.get_or_make(("hypar 5", 0), make)

@@ -150,6 +150,14 @@ def test_a_month_is_a_month_however_many_checkpoints_it_has(interval_s: float) -
     assert simulated(often, interval_s, 30, 0).days < 1
 
 
+def test_more_repeats_than_failures_allow_are_fewer_months_not_shorter_ones() -> None:
+    """A month has 720 failures: so 277 months have 200,000."""
+    of = Failures(1, HOUR, 1.0, 1.0, spares=3, repair_s=HOUR)
+    many, few = simulated(of, HOUR, 10_000, 0), simulated(of, HOUR, 277, 0)
+    assert (many.days, many.repeats) == (30, 277)
+    assert many == few
+
+
 def test_an_attempt_is_its_intervals_stalls_and_restart() -> None:
     """After 10 s of restart cycles of 100 + 5 s, safe 20 s after their ends."""
     of = replace(ONE, stall_s=5.0, restart_s=10.0, write_s=20.0)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import accelarray
-from experiments.face.asked import cases_of
+from experiments.api.requests import cases_of
 from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of, simulated
 from experiments.studies.running.runner import Runner

@@ -6,9 +6,7 @@ import os
 from os import PathLike
 from typing import Unpack, cast, overload
 
-from experiments.explain.traced import TraceDifferenceResult, traced
-from experiments.face.asked import SHORT, cases_of, changed
-from experiments.face.forms import (
+from experiments.api.argument_types import (
     ArrayLike,
     Changes,
     ExecutionLike,
@@ -19,7 +17,9 @@ from experiments.face.forms import (
     StepOptions,
     explicit,
 )
-from experiments.face.inputs import named
+from experiments.api.inputs import named
+from experiments.api.requests import SHORT, cases_of, changed
+from experiments.explain.traced import TraceDifferenceResult, traced
 from experiments.output import UsageError
 from experiments.results.difference import DifferenceResult, differing
 from experiments.results.explanation import ExplanationResult, explained

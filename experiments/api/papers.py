@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from experiments.face.asked import opened
-from experiments.face.forms import Progress, StoreLike, explicit
-from experiments.face.inputs import names
+from experiments.api.argument_types import Progress, StoreLike, explicit
+from experiments.api.inputs import names
+from experiments.api.requests import opened
 from experiments.output import UsageError, hearing, table_of
 from experiments.papers.figure import Figure, largest
 from experiments.papers.pictures import check_folder, plot_figure

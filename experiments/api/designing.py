@@ -11,6 +11,26 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from rich.table import Table
 
+from experiments.api.argument_types import (
+    ArrayLike,
+    Changes,
+    DesignOptions,
+    ModelOptions,
+    Networks,
+    PlannerLike,
+    Progress,
+    StoreLike,
+    explicit,
+)
+from experiments.api.inputs import (
+    array_of,
+    batch_of,
+    each_run_by,
+    execution_of,
+    networks_of,
+    planner_of,
+)
+from experiments.api.requests import opened, transforms_of
 from experiments.design.judge import AIMS, Limits
 from experiments.design.runs import fields_of, limits_of
 from experiments.design.shown import rows, tables, to_dict
@@ -24,26 +44,6 @@ from experiments.design.study import (
     budget_of,
     run_search,
     study,
-)
-from experiments.face.asked import opened, transforms_of
-from experiments.face.forms import (
-    ArrayLike,
-    Changes,
-    DesignOptions,
-    ModelOptions,
-    Networks,
-    PlannerLike,
-    Progress,
-    StoreLike,
-    explicit,
-)
-from experiments.face.inputs import (
-    array_of,
-    batch_of,
-    each_run_by,
-    execution_of,
-    networks_of,
-    planner_of,
 )
 from experiments.notices import tell
 from experiments.output import UsageError, deliver, hearing

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import accelarray
+from experiments.api import argument_types
 from experiments.cli import COMMANDS, _parsers
 from experiments.commands.plan import OPTIONS as OF_PROFILES
-from experiments.face import forms
 from experiments.options import OPTIONS
 from experiments.studies.options import MODEL_OPTIONS
 
@@ -82,7 +82,7 @@ def test_help_on_the_module_lists_the_functions() -> None:
 def test_the_keywords_of_a_step_are_the_table_of_options() -> None:
     short = {option.name for option in OPTIONS.values() if option.kind == "spec"}
     further = {"objective", "communication", "strict_memory", "attention", "transform"}
-    options: Any = forms.Options
+    options: Any = argument_types.Options
     assert set(options.__annotations__) == {*MODEL_OPTIONS, *short, *further}
 
 

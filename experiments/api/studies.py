@@ -9,8 +9,7 @@ from typing import Any, Unpack, cast
 
 from rich.table import Table
 
-from experiments.face.asked import changed, running, study_of, transforms_of
-from experiments.face.forms import (
+from experiments.api.argument_types import (
     ArrayLike,
     Changes,
     ExecutionLike,
@@ -22,7 +21,8 @@ from experiments.face.forms import (
     Vary,
     explicit,
 )
-from experiments.face.inputs import network_of
+from experiments.api.inputs import network_of
+from experiments.api.requests import changed, running, study_of, transforms_of
 from experiments.output import UsageError, whole_file
 from experiments.report.study import Study, drawn_case, steps
 from experiments.report.study import report as page_of

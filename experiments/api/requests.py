@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, cast
 
-from experiments.face import forms, inputs
+from experiments.api import argument_types, inputs
 from experiments.notices import tell
 from experiments.output import UsageError, hearing
 from experiments.studies import options as vary
@@ -51,14 +51,14 @@ OF_TRAINING = ("owt", "hypar", "accpar")
 """Planners whose papers are about training."""
 
 
-def changed(changes: forms.Changes, options: forms.ArrayOptions) -> list[str]:
+def changed(changes: argument_types.Changes, options: argument_types.ArrayOptions) -> list[str]:
     """Changes of the array's spec, those by keyword (``precision``, ...) among them."""
     values: Mapping[str, Any] = options
     short = [f"{name}={values[name]}" for name in SHORT if values.get(name) is not None]
     return [*inputs.assignments(changes), *short]
 
 
-def transforms_of(options: forms.NetworkOptions) -> list[str]:
+def transforms_of(options: argument_types.NetworkOptions) -> list[str]:
     """Changes of the network, by ``transform`` and ``attention``."""
     asked, form = options.get("transform") or (), options.get("attention")
     texts = [asked] if isinstance(asked, str) else list(asked)
@@ -82,8 +82,8 @@ def conditions(
     array: object,
     batch: object,
     execution: object,
-    changes: forms.Changes,
-    options: forms.Options,
+    changes: argument_types.Changes,
+    options: argument_types.Options,
     *,
     folded: bool,
 ) -> Conditions:
@@ -136,8 +136,8 @@ def cases_of(
     array: object,
     batch: object,
     execution: object,
-    changes: forms.Changes,
-    options: forms.StepOptions,
+    changes: argument_types.Changes,
+    options: argument_types.StepOptions,
     *,
     folded: bool = True,
 ) -> list[Case]:
@@ -161,7 +161,7 @@ class Study:
     planners: tuple[str | Planner, ...]
     conditions: Conditions
     metrics: tuple[str, ...]
-    options: forms.StudyOptions
+    options: argument_types.StudyOptions
     given: tuple[Network, ...]
     """The networks as their makers have them."""
     execution: object
@@ -178,7 +178,7 @@ class Study:
         if model == "published":
             lacks = {*DEPLOYED_OPTIONS, "strict_memory"}
             options = cast(
-                "forms.StudyOptions", {k: v for k, v in options.items() if k not in lacks}
+                "argument_types.StudyOptions", {k: v for k, v in options.items() if k not in lacks}
             )
         found = inputs.execution_of(model, options, array)
         if isinstance(given, Execution):
@@ -190,7 +190,7 @@ class Study:
         return inputs.run_by(array, network, transforms_of(self.options))
 
 
-def opened(store: forms.StoreLike | None) -> AbstractContextManager[Store | None]:
+def opened(store: argument_types.StoreLike | None) -> AbstractContextManager[Store | None]:
     """A store that was given as a path, open meanwhile; or one that is open."""
     if isinstance(store, str | PathLike):
         return Store(os.fspath(store))
@@ -199,8 +199,8 @@ def opened(store: forms.StoreLike | None) -> AbstractContextManager[Store | None
 
 @contextmanager
 def running(
-    options: forms.RunOptions, total: int | None
-) -> Iterator[tuple[Runner, forms.Progress, list[str]]]:
+    options: argument_types.RunOptions, total: int | None
+) -> Iterator[tuple[Runner, argument_types.Progress, list[str]]]:
     """Where cases run and are kept, who hears of finished ones, and what was said before.
 
     A store that was given as a path is open meanwhile; without a function for it, progress is a
@@ -225,8 +225,8 @@ def study_of(
     array: object,
     batch: object,
     execution: object,
-    changes: forms.Changes,
-    options: forms.StudyOptions,
+    changes: argument_types.Changes,
+    options: argument_types.StudyOptions,
     *,
     folded: bool = True,
     first: Sequence[str] = (),

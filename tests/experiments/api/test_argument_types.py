@@ -16,7 +16,7 @@ from accelarray import PlanError, UsageError
 from planners import TIME, Objective, Partition, PartitionType, load_planner
 from planners.hierarchy import plan_hierarchy
 from simulator import DEPLOYED, Execution, SimulationError
-from tests.experiments.face import SMALL
+from tests.experiments.api import SMALL
 from workloads import load_network
 from workloads.exporters.onnx_model import to_onnx
 

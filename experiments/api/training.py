@@ -11,8 +11,7 @@ from typing import Any, TypeVar, Unpack
 
 from rich.table import Table
 
-from experiments.face.asked import changed, opened, transforms_of
-from experiments.face.forms import (
+from experiments.api.argument_types import (
     ArrayLike,
     Changes,
     ExecutionLike,
@@ -23,13 +22,14 @@ from experiments.face.forms import (
     Vary,
     explicit,
 )
-from experiments.face.inputs import (
+from experiments.api.inputs import (
     array_of,
     execution_of,
     loaded,
     names,
     run_by,
 )
+from experiments.api.requests import changed, opened, transforms_of
 from experiments.notices import tell, tell_notes
 from experiments.output import UsageError, deliver, hearing, whole_file
 from experiments.pictures.lanes import sites
@@ -265,7 +265,9 @@ def _kept(
         def known(one: Training) -> dict[str, Any]:
             made = partial(row, one)
             identity = "train, compared", one.network.name, one.array.name, *one.identity
-            found = kept.once(identity, made, **one.inputs) if kept and one.is_ours else made()
+            found = (
+                kept.get_or_make(identity, made, **one.inputs) if kept and one.is_ours else made()
+            )
             hears(one.method)
             return found
 

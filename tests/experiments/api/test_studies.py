@@ -11,7 +11,7 @@ import accelarray
 from accelarray import AccelarrayWarning, OutOfMemoryError, UsageError
 from experiments.notices import MOST, tell_notes
 from experiments.studies.running.store import Store
-from tests.experiments.face import SMALL
+from tests.experiments.api import SMALL
 from workloads import load_network
 from workloads.network import Network
 

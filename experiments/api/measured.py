@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from rich.table import Table
 
-from experiments.face.asked import running
-from experiments.face.forms import Changes, RunOptions, explicit
-from experiments.face.inputs import assignments
+from experiments.api.argument_types import Changes, RunOptions, explicit
+from experiments.api.inputs import assignments
+from experiments.api.requests import running
 from experiments.files.measurements import is_nccl, log_text, nccl
+from experiments.link_calibration import WiresResult, calibrated_wires
 from experiments.measured import collectives, large_models, pods, steps
 from experiments.measured.calibrated import COLUMNS, Calibration, calibrated, said, toml_of
 from experiments.measured.collectives import LatencyRow
@@ -24,7 +25,6 @@ from experiments.measured.steps import RingRow
 from experiments.measured.study import predicted
 from experiments.output import UsageError, deliver, fitted, hearing
 from experiments.results.result import Result
-from experiments.wires import WiresResult, calibrated_wires
 from hardware import load_device
 from hardware.reader import checked_rows, parse_csv, read_text
 from workloads import load_network

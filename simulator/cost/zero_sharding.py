@@ -28,17 +28,17 @@ Nodes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class InParts:
+class ZeroSharding:
     """Which nodes' gradients are ``scattered`` together, in their order, and weights gathered.
 
     All nodes are in ``units``, in the order of forward; of each ``gathered`` has those whose
-    weights are. With ``ahead`` exchanges go on while others are computed.
+    weights are. With ``prefetch`` exchanges go on while others are computed.
     """
 
     scattered: tuple[Nodes, ...] = ()
     units: tuple[Nodes, ...] = ()
     gathered: tuple[Nodes, ...] = ()
-    ahead: bool = True
+    prefetch: bool = True
 
     @property
     def gradients(self) -> frozenset[int]:
@@ -51,7 +51,7 @@ class InParts:
         return frozenset(v for some in self.gathered for v in some)
 
 
-WHOLE = InParts()
+WHOLE = ZeroSharding()
 """All that a core uses it keeps."""
 
 
@@ -63,20 +63,20 @@ class Window(NamedTuple):
     bytes: float
 
 
-def until_scattered(parts: InParts, mine: Sequence[Operator]) -> dict[int, int]:
+def until_scattered(parts: ZeroSharding, mine: Sequence[Operator]) -> dict[int, int]:
     """Per node the number of the last of ``mine`` operators at which its gradient is whole.
 
     That one computes a gradient, too: errors may be of a pass of their own, long before.
     """
     made = {op.node: i for i, op in enumerate(mine) if op.phase is Phase.GRADIENT}
     ends = [max((made[v] for v in some if v in made), default=-1) for some in parts.scattered]
-    if parts.ahead and ends:
+    if parts.prefetch and ends:
         ends = [max(here, behind) for here, behind in pairwise([*ends, max(ends)])]
     return {v: end for some, end in zip(parts.scattered, ends, strict=True) for v in some}
 
 
 def gathered(
-    parts: InParts, mine: Sequence[Operator], weight_bytes: Callable[[int], float]
+    parts: ZeroSharding, mine: Sequence[Operator], weight_bytes: Callable[[int], float]
 ) -> Iterator[Window]:
     """When each unit's weights are whole, forward and backward; ``weight_bytes`` are a node's."""
     spans = [_spans(mine, forward=forward) for forward in (True, False)]
@@ -86,11 +86,11 @@ def gathered(
         size = sum(map(weight_bytes, nodes))
         own, again = forth[k], back[k]
         if own and size:
-            begins = forth[k - 1] if parts.ahead and k else own
+            begins = forth[k - 1] if parts.prefetch and k else own
             ends = again if k == last and again else own
             yield Window((begins or own)[0], ends[1], size)
         if again and size and k < last:
-            begins = back[k + 1] if parts.ahead else again
+            begins = back[k + 1] if parts.prefetch else again
             yield Window((begins or again)[0], again[1], size)
 
 

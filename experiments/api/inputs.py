@@ -9,7 +9,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from experiments.face.forms import Changes, ModelOptions
+from experiments.api.argument_types import Changes, ModelOptions
 from experiments.notices import tell_notes
 from experiments.output import UsageError
 from experiments.results.planned import PlanResult

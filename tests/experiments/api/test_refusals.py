@@ -7,7 +7,7 @@ import pytest
 
 import accelarray
 from accelarray import NetworkError, PlanError, SpecError, UsageError
-from tests.experiments.face import SMALL, refusal
+from tests.experiments.api import SMALL, refusal
 
 ARRAY = accelarray.array("accpar-mixed", set=SMALL)
 LENET = accelarray.network("lenet")
@@ -163,7 +163,7 @@ def test_what_only_python_can_get_wrong(
 
 def test_what_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.studies.case.simulate", None)
-    monkeypatch.setattr("experiments.face.inputs.network_of", None)
+    monkeypatch.setattr("experiments.api.inputs.network_of", None)
     wrongs: list[Any] = [{"objective": "speed"}, {"execution": "fast"}, {"set": "x=1"}]
     for wrong in wrongs:
         with pytest.raises(ValueError, match=r"speed|fast|x=1"):

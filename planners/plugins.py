@@ -31,7 +31,7 @@ def attribute_of(place: str) -> Any:
     return found
 
 
-def loaded(what: str, place: str, error: type[Exception], *, named: bool) -> Any:
+def load_plugin(what: str, place: str, error: type[Exception], *, named: bool) -> Any:
     """The same; raises ``error``, which begins with ``what``, whatever goes wrong in the module.
 
     Where the user ``named`` the place, a package of ours that hides the user's is told.

@@ -8,9 +8,9 @@ import pandas
 import pytest
 
 import accelarray
-from experiments.face.inputs import network_of
+from experiments.api.inputs import network_of
 from hardware import load_array
-from tests.experiments.face import SET, SMALL, said, values
+from tests.experiments.api import SET, SMALL, said, values
 from workloads import load_network
 
 

@@ -11,10 +11,10 @@ from hardware import load_array
 from planners.order import Phase
 from planners.partition import Shard
 from simulator import DEPLOYED
-from simulator.cost.in_parts import WHOLE, InParts
 from simulator.cost.memory import MemoryUse, memory_use
 from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
+from simulator.cost.zero_sharding import WHOLE, ZeroSharding
 from simulator.engine.operations import CLASSES
 from workloads import load_network, partition_graph
 
@@ -27,7 +27,7 @@ UNITS = ((0, 1), (2,), (3, 4, 5), (6, 7))
 N = 8
 
 
-def used(parts: InParts, *, recompute: str = "none", buffer: float = 0.0) -> MemoryUse:
+def used(parts: ZeroSharding, *, recompute: str = "none", buffer: float = 0.0) -> MemoryUse:
     ops = operators(NETWORK, recompute=recompute)
     shards = [
         Shard(2, n.in_channels / n.groups, n.out_channels / n.groups, n.groups, n.out_area)
@@ -71,7 +71,7 @@ def gradients(use: MemoryUse, at: int, *, parts: bool, ahead: bool) -> float:
 @pytest.mark.parametrize("ahead", [True, False])
 def test_every_operator_to_the_byte(ahead: bool) -> None:
     scattered = tuple(unit[::-1] for unit in reversed(UNITS))
-    parts = InParts(scattered, UNITS, UNITS, ahead)
+    parts = ZeroSharding(scattered, UNITS, UNITS, ahead)
     plain, use = used(WHOLE), used(parts)
     assert plain.products == use.products
     kept = 2 * sum(OWN) * (1 - 1 / N)
@@ -88,7 +88,7 @@ def test_every_operator_to_the_byte(ahead: bool) -> None:
 def test_gradients_alone() -> None:
     """Stage 2: weights are whole; so is a gradient until the bucket behind it is full."""
     scattered = tuple(unit[::-1] for unit in reversed(UNITS))
-    plain, use = used(WHOLE), used(InParts(scattered))
+    plain, use = used(WHOLE), used(ZeroSharding(scattered))
     assert use.held_bytes == plain.held_bytes
     for i in range(len(use.products)):
         wanted = plain.series[i] - gradients(plain, i, parts=False, ahead=True)
@@ -99,7 +99,7 @@ def test_gradients_alone() -> None:
 def test_sums_go_on_in_parts() -> None:
     """From one micro-batch to the next an eighth of each gradient stays."""
     scattered = tuple(unit[::-1] for unit in reversed(UNITS))
-    use = used(InParts(scattered, UNITS, UNITS))
+    use = used(ZeroSharding(scattered, UNITS, UNITS))
     assert use.accumulated == {
         (v, Phase.GRADIENT): pytest.approx(4 * own / N) for v, own in enumerate(OWN)
     }
@@ -107,7 +107,7 @@ def test_sums_go_on_in_parts() -> None:
 
 def test_a_buffer_of_gradients_is_in_parts() -> None:
     scattered = tuple(unit[::-1] for unit in reversed(UNITS))
-    use = used(InParts(scattered), buffer=4.0)
+    use = used(ZeroSharding(scattered), buffer=4.0)
     assert use.gradient_bytes == pytest.approx(4 * sum(OWN) / N)
     assert not use.accumulated
     assert max(use.moving[0]) == 4 * max(
@@ -125,7 +125,7 @@ def test_a_table_that_the_head_uses_too_is_gathered_for_it() -> None:
     for nodes in ((), (head,)):
         shards = [Shard(1, n.in_channels / n.groups, n.out_channels / n.groups, n.groups, 1.0)
                   for n in graph]  # fmt: skip
-        parts = InParts((), units, ((), nodes), ahead=False)
+        parts = ZeroSharding((), units, ((), nodes), prefetch=False)
         share = [1 / N] * len(graph)
         found.append(memory_use(operators(network), shards, CORE, updated=share, parts=parts))
     without, there = found

@@ -7,7 +7,7 @@ import pytest
 
 import accelarray
 from experiments.results.result import Result
-from tests.experiments.face import SMALL, said, values
+from tests.experiments.api import SMALL, said, values
 from tests.experiments.measured.some_rows import SMALL as ROW
 
 GPT = "gpt2:layers=2:seq=16"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from rich.table import Table
 
-from experiments.face.asked import BATCH, changed, running, transforms_of
-from experiments.face.forms import (
+from experiments.api.argument_types import (
     ArrayLike,
     Changes,
     ExecutionLike,
@@ -20,7 +19,8 @@ from experiments.face.forms import (
     Progress,
     explicit,
 )
-from experiments.face.inputs import array_of, batch_of, execution_of, network_of
+from experiments.api.inputs import array_of, batch_of, execution_of, network_of
+from experiments.api.requests import BATCH, changed, running, transforms_of
 from experiments.files.export import exported
 from experiments.notices import tell
 from experiments.output import UsageError, table_of
