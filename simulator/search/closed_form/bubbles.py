@@ -13,7 +13,8 @@ and back.
     interleaved   n A + F,  A = the most that a place takes for a micro-batch,
                   F = the first p of the v p stages with their sends, without the slowest one
     GPipe         S_0 + (n - 1) (largest f + largest b)
-    zero bubble   n (largest a) + sum of (a - 2 w) of the others and 2 c
+    zero bubble   n (largest a) + sum of (a - w) of the others and 2 c, without what the slowest
+                  stage has late: (min(p, n) - 1) min(w, f, a - f - w) of its own
 
 No cycle of a stage is shorter than the sums of its gradients, where each micro-batch has some.
 """
@@ -39,17 +40,14 @@ class Stages:
 
     def passed_s(self, schedule: str, places: int, micro_batches: int) -> float:
         """All micro-batches through all stages."""
-        n, both_s = micro_batches, self._both_s
+        n = micro_batches
         if schedule == "gpipe":
             longest_s = max(self.forward_s) + max(*self.backward_s, *self.summed_s)
             return self._whole_s + (n - 1) * longest_s
         if schedule == "interleaved":
             return self._interleaved_s(places, n)
         if schedule == "zero-bubble":
-            slowest = both_s.index(max(both_s))
-            filled = zip(both_s, (2 * one for one in self.gradient_s), strict=True)
-            idle_s = sum(max(a - w, 0.0) for k, (a, w) in enumerate(filled) if k != slowest)
-            return n * max(*both_s, *self.summed_s) + idle_s + 2 * sum(self.sent_s)
+            return self._zero_bubble_s(places, n)
         return self._one_forward_one_backward_s(n)
 
     @property
@@ -60,6 +58,16 @@ class Stages:
     def _whole_s(self) -> float:
         """A micro-batch's way through all stages and back."""
         return sum(self._both_s) + 2 * sum(self.sent_s)
+
+    def _zero_bubble_s(self, p: int, n: int) -> float:
+        """The slowest stage fills its waiting with gradients of weights that it has late."""
+        both_s = self._both_s
+        slowest = both_s.index(max(both_s))
+        f, w = self.forward_s[slowest], self.gradient_s[slowest]
+        late_s = (min(p, n) - 1) * min(w, f, self.backward_s[slowest] - w)
+        others_s = sum(both_s) - both_s[slowest] - (sum(self.gradient_s) - w)
+        cycle_s = max(*both_s, *self.summed_s)
+        return n * cycle_s + max(others_s - late_s, 0.0) + 2 * sum(self.sent_s)
 
     def _interleaved_s(self, p: int, n: int) -> float:
         both_s, v = self._both_s, len(self.forward_s) // p
