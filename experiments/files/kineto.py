@@ -91,6 +91,8 @@ class _Rank:
     def __init__(self, ranks: Ranks, rank: int, timeline: Timeline) -> None:
         self._ranks, self._rank, self._timeline = ranks, rank, timeline
         self._host = HOST + rank
+        self._until: dict[int, int] = {}
+        """When the last kernel of each stream ends (ps): a stream runs one at a time."""
 
     def events(self, kernels: list[Kernel]) -> Iterator[Event]:
         """Names of processes and threads, the step, then kernels with their launches."""
@@ -115,8 +117,11 @@ class _Rank:
         if kernel.work in COLLECTIVES:
             message = self._ranks.message(operation, self._rank)
             stream = FIRST_STREAM + self._ranks.group_number(message.group)
+            while self._until.get(stream, 0) > kernel.start_ps:
+                stream += len(self._ranks.groups)
             name, more = self._exchange(operation, message, kernel)
             args |= more
+            self._until[stream] = kernel.end_ps
         elif operation.kind == Kind.COMPUTE:
             args["flops"] = operation.flops if kernel.work != ELEMENTWISE else 0.0
         span = kernel.start_ps // PS_A_NS, kernel.end_ps // PS_A_NS

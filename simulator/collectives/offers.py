@@ -26,6 +26,8 @@ Jobs = tuple[Job, ...]
 """One after the other."""
 MOST_DIRECT = 1 << 14
 """Messages up to which "auto" considers sending everything at once, where links are shared."""
+ROUNDED_PS = 8
+"""Two ways differ by no more if they take the same: each sums a few rounded times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +69,10 @@ class Flat:
 
 
 def cheapest(offers: Iterable[AnyOffer]) -> AnyOffer:
-    """The one that takes least alone, of equals the first."""
-    return min(offers, key=lambda offer: offer.alone_ps)
+    """The one that takes least alone, but for rounding; of equals the first."""
+    every = list(offers)
+    least_ps = min(offer.alone_ps for offer in every)
+    return next(offer for offer in every if offer.alone_ps <= least_ps + ROUNDED_PS)
 
 
 def flat_offers(groups: Groups, collective: str, size_bytes: float) -> list[Flat]:

@@ -87,7 +87,10 @@ class Machine:
     def compute(
         self, worker: int, operation: Operation, micro_batch: int = 0, after: Sequence[Done] = ()
     ) -> Done:
-        """Run an operation on a worker's cores, or a unit, behind what that was given before."""
+        """Run an operation on a worker's cores, or a unit, behind what that was given before.
+
+        It is slower by ``contention`` beside exchanges that the worker was given before it began.
+        """
         cores = self._cores[worker][operation.unit]
         previous, span = cores.last, cores.take()
         span.operation, span.micro_batch = self._log.number(operation), micro_batch

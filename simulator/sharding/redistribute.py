@@ -66,15 +66,21 @@ def swap(mesh: Mesh, nodes: Sequence[int], first: Bytes, second: Bytes) -> Reque
     return Request(mesh, "swap", halves, (first, second))
 
 
-def redistribute(change: Change, mesh: Mesh, size: float) -> list[Request]:
+def redistribute(
+    change: Change,
+    mesh: Mesh,
+    size: float,
+    alone_ps: Callable[[Request], int] | None = None,
+) -> list[Request]:
     """Bring every device of a mesh what it wants of a tensor of ``size`` bytes that is complete.
 
-    Requests are in the order in which the devices of their meshes meet them.
+    Requests are in the order in which the devices of their meshes meet them. Unlike devices
+    exchange as one where that is quicker by ``alone_ps``: how long a request takes alone.
     """
     held, wanted = change
     if mesh.even and all(held.on(types) == wanted.on(types) for types in mesh.all_types):
         return []
-    found = _Redistribution(*change, size)
+    found = _Redistribution(*change, size, alone_ps)
     found.move(mesh, size)
     return found.requests
 
@@ -84,6 +90,7 @@ class _Redistribution:
     held: Layout
     wanted: Layout
     whole: float
+    alone_ps: Callable[[Request], int] | None = None
     requests: list[Request] = field(default_factory=list)
 
     @property
@@ -105,10 +112,18 @@ class _Redistribution:
             return
         if not new and (together := self._together(mesh)) is not None:
             size = np.array(old * self._part(mesh, together.shards))
-            self.requests.append(
-                Request(mesh, together.collective, (Rows(together.rows),), (size,))
-            )
+            best = [Request(mesh, together.collective, (Rows(together.rows),), (size,))]
+            if _unlike(mesh):
+                apart = replace(self, requests=[])
+                apart._in_halves(mesh, old, new)
+                sooner = self.alone_ps and partial(_took_ps, self.alone_ps)
+                best = min(best, apart.requests, key=sooner) if sooner else apart.requests
+            self.requests.extend(best)
             return
+        self._in_halves(mesh, old, new)
+
+    def _in_halves(self, mesh: Mesh, old: float, new: float) -> None:
+        """What the halves swap, and then the rest inside each of them."""
         first, second = mesh.halves
         moved = [self._of_half(mesh, i, old, new) for i in (0, 1)]
         if moved[0][1] or moved[1][1]:
@@ -121,10 +136,9 @@ class _Redistribution:
     def _together(self, mesh: Mesh) -> _Together | None:
         """One collective of devices that are no block, but have and want equal parts.
 
-        Three have a third each: two are one half of the mesh, and the third is the other. Devices
-        of unlike kinds would all wait for the slowest.
+        Three have a third each: two are one half of the mesh, and the third is the other.
         """
-        if mesh.idle or len({device for device, _ in mesh.group.kinds}) > 1:
+        if mesh.idle:
             return None
         if not mesh.halves:
             return self._together_in_block(mesh)
@@ -248,6 +262,11 @@ class _Redistribution:
         return prod(own[type_] / whole[type_] for type_ in cut)
 
 
+def _unlike(mesh: Mesh) -> bool:
+    """Whether devices of several kinds are in it."""
+    return len({device for device, _ in mesh.group.kinds}) > 1
+
+
 def _collective_of(held: Placement, wanted: Placement) -> str | None:
     """What brings a device from one placement to another, if that is one collective."""
     if held in (wanted, REPLICATE):
@@ -309,7 +328,7 @@ class PartialSums:
             everybody = Rows(np.arange(mesh.cores)[np.newaxis])
             padded = everybody if all_.size < mesh.cores and not alike.cuts else None
             best = [Request(mesh, collective, (all_,), (size,), padded)]
-            if self.alone_ps and len({device for device, _ in mesh.group.kinds}) > 1:
+            if self.alone_ps and _unlike(mesh):
                 apart = replace(self, requests=[])._apart(mesh, collective)
                 best = min(best, apart, key=partial(_took_ps, self.alone_ps))
             self.requests.extend(best)
@@ -438,7 +457,7 @@ def _took_ps(alone_ps: Callable[[Request], int], requests: Sequence[Request]) ->
     What comes before the swap of the outermost halves is not beside what comes behind it.
     """
     longest: dict[tuple[bool, int, str], int] = {}
-    outermost, swapped = min(one.mesh.level for one in requests), False
+    outermost, swapped = min((one.mesh.level for one in requests), default=0), False
     for one in requests:
         at = swapped, one.mesh.level, one.collective
         longest[at] = max(longest.get(at, 0), alone_ps(one))

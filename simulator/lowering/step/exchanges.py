@@ -256,7 +256,7 @@ class ExchangesOnWires(Rules):
         self, phase: Phase, change: Change, nodes: Sequence[int], whole: float
     ) -> Iterator[Exchange]:
         """Bring a tensor of ``whole`` bytes from how it is held to how it is wanted."""
-        requests = redistribute(change, self.root.innermost(), whole)
+        requests = redistribute(change, self.root.innermost(), whole, self._alone_ps)
         return self._carried(requests, Kind.BOUNDARY, phase, nodes)
 
     def _alone_ps(self, request: Request) -> int:

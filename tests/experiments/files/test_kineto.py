@@ -74,6 +74,26 @@ def kernels(path: Path) -> list[Event]:
     return [event for event in events if event.get("cat") == "kernel"]
 
 
+def test_a_stream_runs_one_kernel_at_a_time(tmp_path: Path) -> None:
+    """Sends of interleaved stages to one neighbour are under way together."""
+    step = accelarray.simulate(
+        "gpt2:layers=8",
+        array="h100-cluster",
+        set={"nodes": 1},
+        batch=32,
+        parallel="pp=2,vp=2,dp=4",
+        schedule="interleaved",
+        micro_batch=1,
+    )
+    step.save(tmp_path / "k.pt.trace.json")
+    for path in tmp_path.glob("k.*.json"):
+        until: dict[int, int] = {}
+        for one in sorted(kernels(path), key=lambda event: float(event["ts"])):
+            begin = round(one["ts"] * 1000)
+            assert begin >= until.get(one["tid"], 0)
+            until[one["tid"]] = begin + round(one["dur"] * 1000)
+
+
 def test_collectives_say_their_group_and_their_size(tmp_path: Path) -> None:
     step = stepped(parallel="tp=2,dp=4", micro_batch=2)
     step.save(tmp_path / "step.pt.trace.json")

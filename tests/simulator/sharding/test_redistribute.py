@@ -193,6 +193,28 @@ def test_three_of_a_kind_with_equal_parts_gather_as_one(
     assert together or "swap" in [name for name, _ in found]
 
 
+@pytest.mark.parametrize(("swap_ps", "together"), [(1, False), (100, True)])
+def test_unlike_devices_gather_as_one_where_that_is_quicker(swap_ps: int, together: bool) -> None:
+    """Two kinds with four devices each: a gather of eight, or a swap and gathers of four."""
+    net = Builder("pair", 16, 1)
+    net.linear("one", 32)
+    net.linear("two", 32)
+    graph = partition_graph(net.build())
+    group = Group(((device(), 4), (device(name="e"), 4)), leaf="core")
+    both = (Partition(III, 0.5), Partition(III, 0.5))
+    four = Split(both, 0.0, (Split(both, 0.0, (None,)),))
+    split = Split(both, 0.0, (four, four))
+    root = Division(graph, Counting.EXACT, blocks=True, folded=True).divide(split, group, 24)
+
+    def alone_ps(one: Request) -> int:
+        return swap_ps if one.collective == "swap" else one.groups[0].size
+
+    found = redistribute(forward_change(graph, 0, 1), root, 3e6, alone_ps)
+    sizes = {(one.collective, each.size) for one in found for each in one.groups}
+    assert (sizes == {("all-gather", 8)}) is together
+    assert (("all-gather", 4) in sizes) is not together
+
+
 @pytest.mark.parametrize("phase", [Phase.GRADIENT, Phase.FORWARD, Phase.BACKWARD])
 @given(divided(), st.data())
 def test_sums_move_twice_every_copy_but_one(
