@@ -98,3 +98,13 @@ def test_auto_takes_it_on_tiers_alone() -> None:
     plain = Wires(Array("plain", "", Group(((device(), 8),))))
     with pytest.raises(ValueError, match="needs two tiers"):
         jobs(plain, "all-reduce", [boards(plain)], S, "hierarchical-overlapped")
+
+
+@pytest.mark.parametrize("times", [1, 2, 4, 8])
+@pytest.mark.parametrize("size", [100e3, 500e3, 768e3, 1.024e6])
+def test_a_pipeline_of_one_chunk_is_not_taken_for_what_was_rounded(times: int, size: float) -> None:
+    """It takes what the tiers take one after the other, but for a picosecond, at any speed."""
+    inner = Tier("fully_connected", 4, 300e9 * times, 0.0)
+    outer = Tier("switch", 4, 100e9 * times, 5e-6 / times, rails=0)
+    found = chosen(wires(inner, outer), "all-reduce", np.arange(16)[np.newaxis], size)
+    assert found[0] == "hierarchical"
