@@ -24,8 +24,11 @@ from workloads.importers.dims import (
     swapped,
     tensor_of,
 )
-from workloads.importers.neutral import Constant, ModelOperation
+from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.tensors import NetworkError, Tensor
+
+_FREE = "".join(chr(0x1F00 + i) for i in range(64))
+"""Labels that no equation has, for dimensions without any."""
 
 
 def matmul(assembler: Assembler, operation: ModelOperation) -> None:
@@ -64,6 +67,9 @@ def linear(
     groups, odd = divmod(math.prod(weight.shape), depth * features)
     if odd or groups < 1:
         raise NetworkError(f"{value.shape} times {weight.shape} is not {operation.output}")
+    if groups > 1 and math.prod(value.shape[:-1]) * features != math.prod(operation.output):
+        _spread(assembler, operation, value, weight, swap=swap)
+        return
     sizes = _sizes(value.dims, groups, features)
     sizes["bias"] = assembler.biased(bias)
     layer = assembler.weighted(operation, "fc", weight, value, **sizes)
@@ -74,6 +80,29 @@ def linear(
     dims = (*rows, dim(features, Role.CHANNEL))
     dims = swapped(dims) if swap else dims
     assembler.product(operation, layer, reshaped(dims, operation.output))
+
+
+def _spread(
+    assembler: Assembler, operation: ModelOperation, value: Value, weight: Constant, *, swap: bool
+) -> None:
+    """Several matrices that meet the same rows: an Einstein sum, without dimensions of one."""
+    rank, features = len(operation.output), operation.output[-2 if swap else -1]
+
+    def term(shape: Shape, last: str) -> str:
+        free = _FREE[rank - len(shape) :]
+        return "".join(label for label, n in zip(free, shape[:-2], strict=False) if n > 1) + last
+
+    terms = (
+        term(value.shape, "rd"),
+        term(weight.shape, "dc"),
+        term(operation.output, "cr" if swap else "rc"),
+    )
+    matrices = (*(n for n in weight.shape[:-2] if n > 1), value.shape[-1], features)
+    lead = [d for d in value.dims[:-2] if size_of(d) > 1]
+    value = replace(value, dims=(*lead, *value.dims[-2:]))
+    made = _summed(assembler, operation, value, replace(weight, shape=matrices), terms)
+    name = next(iter(operation.outputs))
+    assembler.values[name] = replace(made, dims=reshaped(made.dims, operation.output))
 
 
 def _sizes(dims: Dims, groups: int, features: int) -> dict[str, Any]:
@@ -202,6 +231,19 @@ def einsum(assembler: Assembler, operation: ModelOperation) -> None:
     if isinstance(left, Constant):
         left, right, a, b = right, left, b, a
     assert isinstance(left, Value)  # noqa: S101  (what is of constants alone is constant)
+    made = _summed(assembler, operation, left, right, (a, b, result))
+    assembler.values[next(iter(operation.outputs))] = made
+
+
+def _summed(
+    assembler: Assembler,
+    operation: ModelOperation,
+    left: Value,
+    right: Value | Constant,
+    terms: tuple[str, str, str],
+) -> Value:
+    """What an Einstein sum that is a product makes of two operands."""
+    a, b, result = terms
     size = dict(zip(a + b, left.shape + right.shape, strict=True))
     batch = [c for c in a if c in b and c in result]
     rows = [c for c in a if c not in b]
@@ -220,7 +262,7 @@ def einsum(assembler: Assembler, operation: ModelOperation) -> None:
     made = assembler.made_before(output)
     order = [*batch, *rows, *columns]
     apart = dict(zip(order, reshaped(made.dims, [size[c] for c in order]), strict=True))
-    assembler.values[output] = replace(made, dims=tuple(apart[c] for c in result))
+    return replace(made, dims=tuple(apart[c] for c in result))
 
 
 def _is_product(left: str, right: str, result: str) -> bool:
@@ -242,10 +284,9 @@ def _terms(equation: str, ranks: Sequence[int]) -> tuple[str, str, str] | None:
     terms = left.split(",")
     if not arrow or len(terms) != 2 or len(ranks) != 2:
         return None
-    free = "".join(chr(0x1F00 + i) for i in range(64))  # letters no equation has
     spans = [
         rank - len(term.replace("...", "")) if "..." in term else 0
         for term, rank in zip(terms, ranks, strict=True)
     ]
-    full = [t.replace("...", free[64 - n :]) for t, n in zip(terms, spans, strict=True)]
-    return full[0], full[1], result.replace("...", free[64 - max(spans) :])
+    full = [t.replace("...", _FREE[64 - n :]) for t, n in zip(terms, spans, strict=True)]
+    return full[0], full[1], result.replace("...", _FREE[64 - max(spans) :])

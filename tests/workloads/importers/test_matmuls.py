@@ -2,6 +2,7 @@
 
 from math import prod
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -218,3 +219,32 @@ def test_experts_of_another_form() -> None:
     assert found.layers[1].kind == "other"
     with pytest.raises(NetworkError, match=r"\(5, 6\) times \(4, 9, 3\) is not \(5, 3\)"):
         network(op("experts", "x u", (5, 3), "moe"), constants=w, x=(5, 6), batch=5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "x", "w", "y"),
+    [
+        ("x w", (2, 1, 10, 16), (4, 16, 8), (2, 4, 10, 8)),
+        ("w x", (2, 1, 16, 10), (4, 8, 16), (2, 4, 8, 10)),
+        ("x w", (2, 3, 1, 10, 16), (3, 4, 16, 8), (2, 3, 4, 10, 8)),  # 3 meet 3, 4 meet one
+        ("x w", (1, 10, 16), (4, 16, 8), (4, 10, 8)),
+    ],
+)
+def test_matrices_that_meet_the_same_rows(
+    inputs: str, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...]
+) -> None:
+    """Each with all of them, as numpy broadcasts; a product behind reads what comes out."""
+    turned = inputs == "w x"
+    one, other = (w, x) if turned else (x, w)
+    assert np.matmul(np.zeros(one), np.zeros(other)).shape == y
+    batch = x[0]
+    found = network(
+        op("matmul", inputs, y, "f"),
+        op("matmul", "f v", (*y[:-1], 5), "g"),
+        constants=trained(w=w, v=(y[-1], 5)),
+        x=x,
+        batch=batch,
+    )
+    assert found.layers[0].macs * batch == prod(y) * 16
+    assert found.layers[1].macs * batch == prod(y) * 5
+    assert found.layers[0].weights == prod(w)
