@@ -86,14 +86,14 @@ def cell(assembler: Assembler, operation: ModelOperation) -> None:
 
 def _measures(operation: ModelOperation) -> dict[str, Any]:
     given, windows = operation.attributes, ("kernel", "stride", "padding", "dilation")
-    found = {key: _two(tuple(given[key])) for key in windows if key in given}
+    found = {key: _two(tuple(given[key]), key != "padding") for key in windows if key in given}
     return found | {key: given[key] for key in ("groups", "transposed") if key in given}
 
 
-def _two(values: tuple[int, ...]) -> Sides:
-    """A window's measures as height and width; a third one joins the width."""
+def _two(values: tuple[int, ...], one: int = 1) -> Sides:
+    """A window's measures as height and width (``one`` of a sequence); a third joins the width."""
     if len(values) < 2:
-        return (values[0], 1 if values[0] else 0)
+        return (values[0], int(one))
     return (values[0], math.prod(values[1:]))
 
 

@@ -1,6 +1,7 @@
 """Every kind of layer as ONNX: its own checker's shapes, and the layer that comes back."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ NETWORKS = {
         lambda net: (
             net.cell("lstm", "l", 6, directions=2, bias=True),
             net.cell("gru", "g", 4),
+            net.layer("gru", "h", features=4),
+            net.layer("gru", "again", features=4, shared="h"),
             net.linear("f", 12),
             net.linear("tied", 12, shared="stem", after="f"),
         )
@@ -67,6 +70,13 @@ NETWORKS = {
     "attention": sequence(attended),
     "experts": sequence(
         lambda net: (net.linear("e", 20, groups=4), net.linear("f", 8, groups=4, bias=True))
+    ),
+    "shared": mapped(
+        lambda net: (
+            net.layer("conv", "again", features=6, kernel=3, padding=1, shared="stem"),
+            net.layer("conv", "c", features=6, kernel=1, groups=2),
+            net.layer("conv", "d", features=6, kernel=1, groups=2, bias=True, shared="c"),
+        )
     ),
     "operators": sequence(
         lambda net: (
@@ -111,6 +121,36 @@ def test_a_transposed_convolution_reaches_its_side(
     inferred = onnx.shape_inference.infer_shapes(model).graph.output[0].type.tensor_type.shape
     assert [d.dim_value for d in inferred.dim][1:] == [6, side, side]
     assert load_network(save(tmp_path, model)).layers == (up,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "stride", "padding", "dilation", "side"),
+    [
+        ("conv", (4, 1), 1, (1, 0), 1, 12),  # "same" of an even kernel
+        ("conv", 3, 1, 1, 2, 10),
+        ("conv", 3, 2, 0, 1, 6),  # behind alone
+        ("max_pool", 3, 2, 0, 1, 6),  # ceil_mode
+        ("conv", 2, 3, 0, 1, 4),  # the last row left out, as the rule is
+    ],
+)
+def test_a_window_reaches_its_side(
+    kind: str, kernel: Any, stride: int, padding: Any, dilation: int, side: int, tmp_path: Path
+) -> None:
+    """Of twelve positions: what is padded behind, and not in front, follows from the output."""
+    shapes = Tensor(4, 12, 12), Tensor(4, side, 12 if kernel == (4, 1) else side)
+    window = Layer("w", kind, ("input",), *shapes, kernel, stride, padding, dilation=dilation)
+    layers = (
+        Layer("stem", "conv", ("input",), shapes[0], shapes[0]),
+        replace(window, inputs=("stem",)),
+    )
+    network = Network("net", shapes[0], layers)
+    assert load_network(save(tmp_path, to_onnx(network))).layers == network.layers
+
+
+def test_a_window_that_leaves_out_the_end_cannot_be_written() -> None:
+    cut = Layer("cut", "conv", ("input",), Tensor(3, 6, 36), Tensor(3, 4, 16), (3, 9))
+    with pytest.raises(NetworkError, match="cut: ONNX has no window that leaves out the end"):
+        to_onnx(Network("cut", cut.input, (cut,)))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -5,6 +5,7 @@ import pytest
 from tests.workloads.importers.models import layers, network, op, trained
 from workloads import NetworkError, Tensor
 from workloads.importers.neutral import Constant
+from workloads.transforms import useful_products
 
 STEM = op("conv", "x w", (1, 4, 8, 8), "stem")
 W = trained(w=(4, 3, 1, 1))
@@ -70,6 +71,15 @@ def test_a_transposed_convolution_is_counted_on_its_input() -> None:
     )["up"]
     assert found.transposed
     assert found.macs == 60 * 16
+
+
+def test_a_sequence_is_padded_along_its_one_dimension() -> None:
+    """Each of 4 elements meets 4 of a kernel, but for the outer ones at both ends."""
+    measures = {"kernel": (4,), "stride": (2,), "padding": (1,), "transposed": True}
+    up = op("conv", "x w", (1, 5, 8), "up", **measures)
+    found = layers(up, constants=trained(w=(3, 5, 4)), x=(1, 3, 4))["up"]
+    assert (found.kernel, found.padding) == ((4, 1), (1, 0))
+    assert useful_products(found) == 3 * 5 * (4 * 4 - 2)
 
 
 def test_computed_kernels_are_an_operator_with_a_note() -> None:

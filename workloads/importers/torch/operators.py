@@ -135,7 +135,8 @@ def _conv(call: Call) -> ModelOperation:
     def measure(at: int, key: str, default: int) -> tuple[int, ...]:
         value = call.arg(at, key, default)
         if isinstance(value, str):
-            return tuple(k // 2 if value == "same" else 0 for k in kernel)
+            reach = [(k - 1) * d // 2 for k, d in zip(kernel, measure(*dilation, 1), strict=True)]
+            return tuple(reach) if value == "same" else (0,) * dims
         return _along(dims, value)
 
     kernel = call.shape(1)[2:]

@@ -98,6 +98,11 @@ def test_windows_keep_their_measures(function: Function, measures: tuple[Any, ..
             {"groups": 2, "dilation": 2, "bias": True, "weights": 8 * 2 * 9},
         ),
         (
+            lambda: torch.nn.Conv2d(4, 8, (4, 3), padding="same", dilation=2),
+            (2, 4, 8, 8),
+            {"padding": (3, 2), "output": Tensor(8, 8, 8)},
+        ),
+        (
             lambda: torch.nn.Conv1d(4, 6, 5),
             (2, 4, 9),
             {"kernel": (5, 1), "output": Tensor(6, 5), "weights": 120},
