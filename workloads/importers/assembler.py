@@ -20,6 +20,7 @@ from workloads.importers.dims import (
     reshaped,
     shape_of,
     tensor_of,
+    written,
 )
 from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
 from workloads.layer_types import Layer
@@ -238,6 +239,7 @@ class Assembler:
         self, operation: ModelOperation, kind: str, value: Value, dims: Dims, **fields: Any
     ) -> None:
         """An unweighted layer of one operand, whose path its output is on."""
+        dims = written(dims, self.model.batch)
         shapes = {"input": value.tensor, "output": tensor_of(dims)} | fields
         layer = self.layer(operation, kind, inputs=(value.source,), **shapes)
         self.made(operation, layer, dims, value.behind)
@@ -257,6 +259,7 @@ class Assembler:
         if self._bias(operation, operands, extra):
             return
         dims = self._joined(operation, values) if made is None else made
+        dims = written(dims, self.model.batch)
         behind = list(dict.fromkeys(v.behind for v in values if v.behind is not None))
         first, *others = (value.tensor for value in values)
         word = str(operation.attributes.get("operator", operation.verb))

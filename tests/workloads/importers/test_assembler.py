@@ -46,6 +46,31 @@ def test_views_are_no_layers_and_keep_what_dimensions_mean(
     assert (found["r"].inputs, found["r"].input) == (("stem",), seen)
 
 
+@pytest.mark.parametrize(
+    ("operator", "shape"),
+    [
+        (op("relu", "e", (2, 5, 4, 8), "o"), Tensor(4, 5, 8)),
+        (op("other", "e", (2, 5, 4, 8), "o"), Tensor(4, 5, 8)),
+        (op("add", "e e", (2, 5, 4, 8), "o"), Tensor(4, 5, 8)),
+        (op("other", "e f", (2, 20, 4, 30), "o"), Tensor(4, 20, 30)),  # as a sampled grid
+    ],
+)
+def test_what_an_operator_writes_is_no_repetition(operator: ModelOperation, shape: Tensor) -> None:
+    """Although it reads one row repeated, which itself costs nothing."""
+    found = layers(
+        op("matmul", "x w", (2, 8, 4), "f"),
+        op("transpose", "f", (2, 4, 8), "t", perm=(0, 2, 1)),
+        op("reshape", "t", (2, 1, 4, 8), "u"),
+        op("expand", "u", (2, 5, 4, 8), "e"),
+        operator,
+        constants=trained(w=(4, 4)),
+        x=(2, 8, 4),
+        batch=2,
+    )
+    assert list(found) == ["f", "o"]
+    assert (found["o"].input, found["o"].output) == (Tensor(4, 8), shape)
+
+
 def test_a_map_seen_as_a_vector_is_flattened_once() -> None:
     found = layers(
         STEM,
