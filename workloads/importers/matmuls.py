@@ -41,6 +41,9 @@ def matmul(assembler: Assembler, operation: ModelOperation) -> None:
         right = replace(right, dims=swapped(right.dims))
     if isinstance(left, Value) and isinstance(right, Value):
         computed(assembler, operation, left, right)
+        if assembler.operand(operation, 2) is not None:
+            reads = (*operation.outputs, operation.inputs[2])
+            assembler.other(replace(operation, verb="add", inputs=reads))
     elif isinstance(left, Value) and isinstance(right, Constant):
         linear(assembler, operation, left, right)
     elif isinstance(left, Constant) and isinstance(right, Value):  # W x, as (xT WT)T

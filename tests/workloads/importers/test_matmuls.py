@@ -125,6 +125,18 @@ def test_a_product_of_two_computed_tensors_counts_its_groups(
     assert found.operands[1].elements == heads * depth * columns
 
 
+def test_a_bias_of_two_computed_tensors_is_an_addition() -> None:
+    found = network(
+        op("matmul", "x w", (2, 5, 4), "a"),
+        op("matmul", "a a b", (2, 5, 5), "m", transposed=(1,)),
+        constants=trained(w=(4, 4), b=(5,)),
+        x=(2, 5, 4),
+        batch=2,
+    )
+    assert [layer.operator or layer.kind for layer in found.layers] == ["fc", "matmul", "add"]
+    assert found.parameters == 16 + 5
+
+
 def test_heads_that_read_one_pair_of_keys_have_it_once() -> None:
     """A second operand repeated to four heads is still one matrix."""
     found = layers(
