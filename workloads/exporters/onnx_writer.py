@@ -192,8 +192,14 @@ def _pool(writer: Writer, layer: Layer) -> Layout:
 
 
 def _batch_norm(writer: Writer, layer: Layer) -> Layout:
-    parts = ("weight", "bias", "running_mean", "running_var")
-    reads = [writer.weight(f"{layer.name}.{p}", layer.output.channels) for p in parts]
+    reads, channels = [], layer.output.channels
+    for part in ("weight", "bias", "running_mean", "running_var"):
+        name = f"{layer.name}.{part}"
+        if layer.parameters or part.startswith("running"):
+            reads.append(writer.weight(name, channels))
+        else:
+            shape = writer.integers(f"{name}.shape", [channels])
+            reads.append(writer.node("ConstantOfShape", [shape], name))
     writer.node("BatchNormalization", [writer.read(layer, 0, Layout.MAP), *reads], layer.name)
     return Layout.MAP
 

@@ -232,7 +232,11 @@ class Assembler:
         """An unweighted operator of one input that keeps meaning and layout."""
         value, shape = self.computed(operation, 0), operation.output
         dims = like(value.dims, shape)
-        self.count([v for v in self.operands(operation) if isinstance(v, Constant)])
+        if operation.verb == "batch_norm":
+            found = self.count([self.operand(operation, at) for at in (1, 2)])
+            more = found - 2 * tensor_of(dims).channels
+            fields |= {"extra": max(more, 0), "sizes": (("untrained", -more),) * (more < 0)}
+        self.count(self.operands(operation))
         self.applied(operation, operation.verb, value, dims, **fields)
 
     def applied(

@@ -54,7 +54,14 @@ NETWORKS = {
             net.pool("avg", (2, 3), 1, (1, 0), average=True),
         )
     ),
-    "norms": mapped(lambda net: (net.batch_norm("n"), net.relu("r"), net.softmax("s"))),
+    "norms": mapped(
+        lambda net: (
+            net.batch_norm("n"),
+            net.relu("r"),
+            net.softmax("s"),
+            net.layer("batch_norm", "plain", untrained=12),
+        )
+    ),
     "joins": mapped(joined),
     "flat": mapped(lambda net: (net.flatten("flat"), net.fc("f", 4, bias=True), net.fc("g", 2))),
     "cells": sequence(

@@ -106,6 +106,30 @@ def test_unary_operators_keep_shape_and_path(verb: str) -> None:
     assert [node.name for node in partition_graph(found)] == ["stem", "side"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "trained_"),
+    [
+        ("a b", "c d", (8, 8)),
+        ("a b", "a b", (8, 0)),  # a module that is called twice
+        ("- - m v", "a -", (0, 4)),  # without affine, and with scales alone
+        ("long long2", "a b", (14, 8)),  # one for each position
+    ],
+)
+def test_batch_norms_train_what_tensors_they_have(
+    first: str, second: str, trained_: tuple[int, ...]
+) -> None:
+    shapes = dict.fromkeys("abcd", (4,)) | {"long": (7,), "long2": (7,)}
+    constants = W | trained(**shapes) | {"m": Constant((4,)), "v": Constant((4,))}
+    found = layers(
+        STEM,
+        op("batch_norm", f"stem {first}", (1, 4, 8, 8), "one"),
+        op("batch_norm", f"one {second}", (1, 4, 8, 8), "two"),
+        constants=constants,
+    )
+    assert [found[name].kind for name in ("one", "two")] == ["batch_norm"] * 2
+    assert tuple(found[name].parameters for name in ("one", "two")) == trained_
+
+
 @pytest.mark.parametrize("verb", ["add", "mul"])
 def test_two_paths_meet_in_a_join(verb: str) -> None:
     found = network(STEM, SIDE, op(verb, "stem side", (1, 4, 8, 8), "j"), constants=W)

@@ -278,6 +278,14 @@ def test_batch_norm_counts_scale_and_shift() -> None:
     assert (layer.kind, layer.parameters) == ("batch_norm", 8)
 
 
+def test_batch_norm_without_affine_trains_nothing() -> None:
+    norm = torch.nn.BatchNorm2d(4, affine=False)
+    layer = last(
+        from_torch(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), norm), torch.zeros(2, 3, 8, 8))
+    )
+    assert (layer.kind, layer.parameters) == ("batch_norm", 0)
+
+
 def test_constants_that_are_made_are_no_traffic() -> None:
     mask = on_sequence(lambda x: F.relu(x) + torch.zeros_like(x))
     assert [layer.kind for layer in mask.layers] == ["fc", "relu", "other"]
