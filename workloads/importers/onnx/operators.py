@@ -35,6 +35,10 @@ NAMES = {
     "InstanceNormalization": "instance_norm",
     "GroupNormalization": "group_norm",
 }
+_REDUCTIONS = """
+    ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
+    ReduceSum ReduceSumSquare ArgMax ArgMin
+"""
 _NOT_UNDERSTOOD = """
     RNN ConvInteger MatMulInteger QLinearConv QLinearMatMul DeformConv If Loop Scan
     SequenceMap STFT DFT
@@ -130,14 +134,18 @@ def _global_pool(item: _Node) -> list[ModelOperation]:
     return [item.operation("max_pool", kernel=item.shape(0)[2:])]
 
 
-def _reduce_mean(item: _Node) -> list[ModelOperation]:
-    axes = item.attributes.get("axes")
-    if axes is None and item.input(1):
+def _reduction(item: _Node) -> list[ModelOperation]:
+    """Axes are an attribute or an operand; all of them where none is said."""
+    kind, axes = item.node.op_type, item.attributes.get("axes")
+    if kind.startswith("Arg"):
+        axes = [item.attributes.get("axis", 0)]
+    elif axes is None and item.input(1):
         axes = item.tensors.integers(item.input(1))
-    if axes is None:
+    if not axes and not item.attributes.get("noop_with_empty_axes"):
         axes = range(len(item.shape(0)))
-    attributes = {"axes": tuple(axes)}
-    return [ModelOperation(item.name, "mean", item.reads[:1], item.outputs, attributes)]
+    attributes = {"axes": tuple(axes or ()), "operator": _snake(kind)}
+    verb = "mean" if kind == "ReduceMean" else "other"
+    return [ModelOperation(item.name, verb, item.reads[:1], item.outputs, attributes)]
 
 
 def _gemm(item: _Node) -> list[ModelOperation]:
@@ -221,7 +229,7 @@ TRANSLATED: dict[str, Callable[[_Node], list[ModelOperation]]] = {
     **dict.fromkeys(("Conv", "ConvTranspose"), _conv),
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), _global_pool),
-    "ReduceMean": _reduce_mean,
+    **dict.fromkeys(_REDUCTIONS.split(), _reduction),
     "Gemm": _gemm,
     "Gather": _gather,
     **dict.fromkeys(("LSTM", "GRU"), _cell),

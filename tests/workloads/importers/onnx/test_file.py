@@ -133,6 +133,18 @@ def test_everything_else_is_an_operator_with_its_traffic(tmp_path: Path) -> None
     assert "node4: the shape of what Resize makes is unknown" in network.notes[0]
 
 
+def test_features_stay_features_where_positions_are_reduced(tmp_path: Path) -> None:
+    nodes = [
+        node("MatMul", "x w", "h"),
+        node("ReduceMax", "h axes", "m", keepdims=0),
+        node("BatchNormalization", "m s b mean var", "y"),
+    ]
+    weights = {"w": (16, 64), **dict.fromkeys(("s", "b", "mean", "var"), (64,))}
+    network = read(tmp_path, nodes, weights, ("batch", 30, 16), {"axes": [1]})
+    assert [layer.output for layer in network.layers[1:]] == [Tensor(64), Tensor(64)]
+    assert network.parameters == 16 * 64 + 128
+
+
 def strange() -> list[tuple[str, list[str], list[str], dict[str, object]]]:
     return [
         node("Conv", "x w", "c", name="stem"),
