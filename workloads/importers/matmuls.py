@@ -192,7 +192,7 @@ def attention(assembler: Assembler, operation: ModelOperation) -> None:
     positions, heads * features), and so is the result. What is ``causal`` says so on its
     softmax, for whoever fuses it.
     """
-    query, key, value = (_heads(assembler.computed(operation, i), operation, i) for i in range(3))
+    query, key, value = (_operand(assembler, operation, at) for at in range(3))
     rows = (*(size_of(d) for d in query.dims[:-1]), size_of(key.dims[-2]))
     shape = (*rows[:-1], size_of(value.dims[-1]))
     scores, softmax, context = (
@@ -204,6 +204,17 @@ def attention(assembler: Assembler, operation: ModelOperation) -> None:
         )
     )
     computed(assembler, scores, query, replace(key, dims=swapped(key.dims)))
+    further = zip(
+        operation.attributes.get("further", ()),
+        (key, value, assembler.made_before(scores.name)),
+        strict=False,
+    )
+    assembler.values.update(further)
+    mask = assembler.operand(operation, 3)
+    if isinstance(mask, Constant) and mask.trained:
+        name, reads = f"{operation.name}.mask", (scores.name, operation.inputs[3])
+        assembler.other(ModelOperation(name, "add", reads, {name: rows}))
+        softmax = replace(softmax, inputs=(name,))
     assembler.unary(softmax, causal=bool(operation.attributes.get("causal", False)))
     computed(assembler, context, assembler.made_before(softmax.name), value)
     made = assembler.made_before(context.name)
@@ -213,13 +224,22 @@ def attention(assembler: Assembler, operation: ModelOperation) -> None:
     assembler.values[next(iter(operation.outputs))] = made
 
 
-def _heads(value: Value, operation: ModelOperation, at: int) -> Value:
-    heads = operation.attributes.get("heads" if at == 0 else "kv_heads")
-    if heads is None:
+def _operand(assembler: Assembler, operation: ModelOperation, at: int) -> Value:
+    """Queries, keys or values by heads; the latter two behind those of the past."""
+    value = assembler.computed(operation, at)
+    if (heads := operation.attributes.get("heads" if at == 0 else "kv_heads")) is not None:
+        batch, positions, features = value.shape
+        split = reshaped(value.dims, (batch, positions, heads, features // heads))
+        value = replace(value, dims=(split[0], split[2], split[1], split[3]))
+    past = assembler.operand(operation, at + 3) if at else None
+    if past is None:
         return value
-    batch, positions, features = value.shape
-    split = reshaped(value.dims, (batch, positions, heads, features // heads))
-    return replace(value, dims=(split[0], split[2], split[1], split[3]))
+    name, shape = f"{operation.name}.{('keys', 'values')[at - 1]}", list(value.shape)
+    shape[-2] += past.shape[-2]
+    assembler.values[name] = value
+    reads = (name, operation.inputs[at + 3])
+    assembler.join(ModelOperation(name, "concat", reads, {name: tuple(shape)}))
+    return assembler.made_before(name)
 
 
 def einsum(assembler: Assembler, operation: ModelOperation) -> None:

@@ -206,12 +206,20 @@ def _dropout(item: _Node) -> list[ModelOperation]:
 
 
 def _attention(item: _Node) -> list[ModelOperation]:
-    attributes = {"causal": bool(item.attributes.get("is_causal", 0))}
+    attributes: dict[str, Any] = {"causal": bool(item.attributes.get("is_causal", 0))}
     if len(item.shape(0)) == 3:
         attributes |= {
             "heads": item.attributes["q_num_heads"],
             "kv_heads": item.attributes["kv_num_heads"],
         }
+    attributes["further"] = tuple(item.node.output[1:])
+    for at, name in enumerate(item.node.output[1:3], 1):  # not inferred where there is no past
+        shape, heads = item.shape(at), attributes.get("kv_heads", 1)
+        if len(shape) == 3:
+            shape = (shape[0], heads, shape[1], shape[2] // heads)
+        before = item.shape(at + 3)[2] if item.input(at + 3) else 0
+        kind = item.tensors.types[item.input(at)].tensor_type.elem_type
+        item.tensors.set(name, kind, (*shape[:2], before + shape[2], shape[3]))
     return [ModelOperation(item.name, "attention", item.reads, item.outputs, attributes)]
 
 

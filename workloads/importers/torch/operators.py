@@ -244,7 +244,8 @@ def _tensordot(call: Call) -> ModelOperation:
 
 def _attention(call: Call) -> ModelOperation:
     causal = call.arg(5, "is_causal", False) is True
-    return call.operation("attention", *call.node.args[:3], causal=causal)
+    mask = call.arg(3, "attn_mask")
+    return call.operation("attention", *call.node.args[:3], mask, causal=causal)
 
 
 def _transpose(call: Call) -> ModelOperation:

@@ -145,6 +145,37 @@ def test_features_stay_features_where_positions_are_reduced(tmp_path: Path) -> N
     assert network.parameters == 16 * 64 + 128
 
 
+@pytest.mark.parametrize("past", [0, 90])
+@pytest.mark.parametrize("apart", [False, True])
+def test_attention_reads_what_was_before(past: int, apart: bool, tmp_path: Path) -> None:
+    """Ten queries of four heads, and as many keys of two behind those of the past."""
+    views = [node("Reshape", f"{one} {one}s", f"{one}4", name=f"{one}4") for one in "qkv"] + [
+        node("Transpose", f"{one}4", f"{one}t", perm=[0, 2, 1, 3]) for one in "qkv"
+    ]
+    given = {} if apart else {"q_num_heads": 4, "kv_num_heads": 2}
+    before = " - pk pv" if past else ""
+    nodes = [
+        *(node("MatMul", f"x w{one}", one) for one in "qkv"),
+        *(views if apart else []),
+        node("Attention", ("qt kt vt" if apart else "q k v") + before, "a k2 v2", **given),
+        node("Relu", "k2", "y"),
+    ]
+    network = read(
+        tmp_path,
+        nodes,
+        {"wq": (32, 32), "wk": (32, 16), "wv": (32, 16)},
+        ("batch", 10, 32),
+        {"qs": [0, 10, 4, 8], "ks": [0, 10, 2, 8], "vs": [0, 10, 2, 8]},
+        opset=23,
+        inputs=[
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2, past, 8])
+            for name in (("pk", "pv") if past else ())
+        ],
+    )
+    assert network.macs == 10 * 32 * 64 + 2 * 4 * 10 * (past + 10) * 8
+    assert network.layers[-1].output == Tensor(16, past + 10)
+
+
 def strange() -> list[tuple[str, list[str], list[str], dict[str, object]]]:
     return [
         node("Conv", "x w", "c", name="stem"),
