@@ -133,7 +133,10 @@ class Assembler:
     def weighted(
         self, operation: ModelOperation, kind: str, weight: Constant, value: Value, **fields: Any
     ) -> Layer:
-        """Append a layer of a value and a weight matrix, named after that; one again is shared."""
+        """Append a layer of a value and a weight matrix, named after that; one again is shared.
+
+        Further parameters that the matrix is made of (LoRA, weight norm) are its ``extra``.
+        """
         of = frozenset(weight.trained)
         names = [name for name in weight.trained if name.endswith(".weight")]
         key = of, self._part(weight)
@@ -146,7 +149,9 @@ class Assembler:
         if shared and self._owner(shared).weights != layer.weights:
             layer = self.layers[-1] = replace(layer, shared="")
         self._owners.setdefault(key, layer.name)
-        self._counted.update(of)
+        further = self.count([weight]) - layer.weights
+        if further > 0 and not weight.part:
+            layer = self.layers[-1] = replace(layer, extra=further)
         return layer
 
     def _part(self, weight: Constant) -> str:

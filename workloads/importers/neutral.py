@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Shape = tuple[int, ...]
+OF_PARAMETERS = "a product of parameters alone is not counted, nor its gradients"
 
 
 @dataclass(frozen=True, slots=True)

@@ -394,6 +394,24 @@ def test_the_same_part_taken_twice_is_one_matrix() -> None:
     assert found.weights == 16
 
 
+def test_all_that_a_matrix_is_made_of_is_trained() -> None:
+    """A low rank added to it, used twice, and a scale of each row."""
+    found = network(
+        op("matmul", "a b", (6, 4), "ab"),
+        op("add", "w ab", (6, 4), "adapted"),
+        op("other", "v g", (4, 4), "normed", operator="weight_norm"),
+        op("matmul", "x adapted", (2, 4), "f", transposed=(1,)),
+        op("matmul", "x adapted", (2, 4), "again"),
+        op("matmul", "f normed", (2, 4), "h"),
+        constants=trained(w=(6, 4), a=(6, 2), b=(2, 4), v=(4, 4), g=(4, 1)),
+        x=(2, 6),
+        batch=2,
+    )
+    assert [layer.extra for layer in found.layers] == [12 + 8, 0, 4]
+    assert found.parameters == 24 + 20 + 16 + 4
+    assert found.notes == ("ab: a product of parameters alone is not counted, nor its gradients",)
+
+
 def test_unequal_parts_meet_those_of_their_size_again() -> None:
     found = network(
         *(

@@ -10,7 +10,14 @@ import numpy as np
 import onnx
 from onnx import numpy_helper, shape_inference
 
-from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
+from workloads.importers.neutral import (
+    OF_PARAMETERS,
+    Constant,
+    Model,
+    ModelOperation,
+    Shape,
+    printable,
+)
 from workloads.importers.onnx import guard, operators
 from workloads.importers.onnx.guard import LARGEST, MOST_MADE
 from workloads.importers.onnx.tensors import FLOATS, Tensors, fold, of_constant
@@ -102,6 +109,8 @@ class Reader:
         constants = self.tensors.constants
         if self._measured(node) or all(read in constants or not read for read in reads):
             self._fold(node, shapes)
+            if node.op_type in operators.PRODUCTS and any(constants[o].trained for o in shapes):
+                self.notes.append(f"{name}: {OF_PARAMETERS}")
             return
         understood = operators.translate(name, node, shapes, tuple(reads), self.tensors)
         self.operations += understood

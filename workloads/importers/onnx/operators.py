@@ -35,6 +35,9 @@ NAMES = {
     "InstanceNormalization": "instance_norm",
     "GroupNormalization": "group_norm",
 }
+PRODUCTS = frozenset(
+    ["MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", "Attention", "LSTM", "GRU"]
+)
 _REDUCTIONS = """
     ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
     ReduceSum ReduceSumSquare ArgMax ArgMin

@@ -145,6 +145,15 @@ def test_features_stay_features_where_positions_are_reduced(tmp_path: Path) -> N
     assert network.parameters == 16 * 64 + 128
 
 
+def test_a_matrix_made_of_others(tmp_path: Path) -> None:
+    nodes = [node("MatMul", "a b", "ab"), node("Add", "w ab", "m"), node("MatMul", "x m", "y")]
+    network = read(tmp_path, nodes, {"w": (8, 8), "a": (8, 2), "b": (2, 8)}, ("batch", 8))
+    assert network.parameters == 64 + 32
+    assert network.notes == (
+        "node0: a product of parameters alone is not counted, nor its gradients",
+    )
+
+
 @pytest.mark.parametrize("past", [0, 90])
 @pytest.mark.parametrize("apart", [False, True])
 def test_attention_reads_what_was_before(past: int, apart: bool, tmp_path: Path) -> None:
