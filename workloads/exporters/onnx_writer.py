@@ -65,12 +65,14 @@ class Writer:
 
     def model(self) -> onnx.ModelProto:
         """What has been written."""
-        last = self.written[self.network.layers[-1].name]
+        layers = self.network.layers
+        read = {source for layer in layers for source in layer.inputs}
+        ends = [self.written[layer.name] for layer in layers if layer.name not in read]
         graph = helper.make_graph(
             self.nodes,
             self.network.name,
             self.inputs,
-            [self.info(last.name, last.tensor, last.layout)],
+            [self.info(end.name, end.tensor, end.layout) for end in ends],
             self.initializers,
             value_info=self.declared,
         )

@@ -42,13 +42,13 @@ class Reader:
         inputs = self._known_at_first()
         self._check_given()
         self._nodes()
-        types = self.tensors.types
+        operations, types = self._reaching(), self.tensors.types
         return Model(
             printable(Path(self.path).stem),
             self.path,
             inputs,
             self.tensors.constants,
-            tuple(self.operations),
+            operations,
             self.tensors.batch,
             frozenset(n for n in inputs if types[n].tensor_type.elem_type not in FLOATS),
             f"ONNX file {self.path}",
@@ -80,6 +80,24 @@ class Reader:
                 # strangers' files may say anything; whatever does not fit ends here
                 problem = f"{type(error).__name__}: {error}"[:300]
                 raise NetworkError(f"{self.path}, node {name!r}: malformed ({problem})") from None
+
+    def _reaching(self) -> tuple[ModelOperation, ...]:
+        """Operations from which an output of the graph is reached; all where there is none."""
+        needed, kept = {value.name for value in self.graph.output}, list[ModelOperation]()
+        for one in reversed(self.operations):
+            if not needed.isdisjoint((*one.outputs, *one.attributes.get("further", ()))):
+                needed |= {*filter(None, one.inputs)}
+                kept.append(one)
+        names = {one.name for one in kept or self.operations}
+        views = {*operators.VIEWS.values(), "transpose", "select"}  # which cost nothing
+        dead = (o for o in self.operations if o.name not in names and o.verb not in views)
+        left = dict.fromkeys(one.name for one in dead)
+        if left:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            self.notes.append(
+                f"{next(iter(left))}{more}: no output of the graph needs it; left out"
+            )
+        return tuple(reversed(kept)) or tuple(self.operations)
 
     def _check_given(self) -> None:
         """A size for a dimension that the file does not name is a slip of the pen."""

@@ -145,6 +145,19 @@ def test_features_stay_features_where_positions_are_reduced(tmp_path: Path) -> N
     assert network.parameters == 16 * 64 + 128
 
 
+def test_what_no_output_needs_is_left_out(tmp_path: Path) -> None:
+    nodes = [
+        node("MatMul", "x v", "h"),
+        node("Dropout", "h", "d mask"),
+        node("MatMul", "x u", "side"),
+        node("Relu", "side", "end"),
+        node("MatMul", "d w", "y"),
+    ]
+    network = read(tmp_path, nodes, {"u": (8, 400), "v": (8, 8), "w": (8, 4)}, ("batch", 8))
+    assert [layer.name for layer in network.layers] == ["node0", "node4"]
+    assert network.notes == ("node2 and 1 more: no output of the graph needs it; left out",)
+
+
 def test_a_matrix_made_of_others(tmp_path: Path) -> None:
     nodes = [node("MatMul", "a b", "ab"), node("Add", "w ab", "m"), node("MatMul", "x m", "y")]
     network = read(tmp_path, nodes, {"w": (8, 8), "a": (8, 2), "b": (2, 8)}, ("batch", 8))
