@@ -151,7 +151,7 @@ class Assembler:
         self._owners.setdefault(key, layer.name)
         further = self.count([weight]) - layer.weights
         if further > 0 and not weight.part:
-            layer = self.layers[-1] = replace(layer, extra=further)
+            layer = self.layers[-1] = replace(layer, extra=layer.extra + further)
         return layer
 
     def _part(self, weight: Constant) -> str:

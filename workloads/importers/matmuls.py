@@ -75,6 +75,8 @@ def linear(
         return
     sizes = _sizes(value.dims, groups, features)
     sizes["bias"] = assembler.biased(bias)
+    if isinstance(bias, Constant) and (own := math.prod(bias.shape)) != groups * features:
+        sizes |= {"bias": False, "extra": own * sizes["bias"]}
     layer = assembler.weighted(operation, "fc", weight, value, **sizes)
     role = Role.POSITION if groups == 1 else Role.CHANNEL
     rows = tuple(retag(d, role) for d in value.dims[:-1])

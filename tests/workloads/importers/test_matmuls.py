@@ -137,6 +137,18 @@ def test_a_bias_of_two_computed_tensors_is_an_addition() -> None:
     assert found.parameters == 16 + 5
 
 
+@pytest.mark.parametrize(("shape", "own"), [((1,), 1), ((5, 6), 30), ((1, 6), 6)])
+def test_a_bias_counts_its_own_elements(shape: tuple[int, ...], own: int) -> None:
+    found = layers(
+        op("matmul", "x w b", (2, 5, 6), "f"),
+        op("matmul", "x w b", (2, 5, 6), "again"),
+        constants=trained(w=(4, 6), b=shape),
+        x=(2, 5, 4),
+        batch=2,
+    )
+    assert [layer.parameters for layer in found.values()] == [24 + own, 0]
+
+
 def test_heads_that_read_one_pair_of_keys_have_it_once() -> None:
     """A second operand repeated to four heads is still one matrix."""
     found = layers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,8 @@ class Reader:
         self.imports = list(model.opset_import)
         self.operations: list[ModelOperation] = []
         self.notes: list[str] = []
+        self._held = set[str]()
+        """Tensors of real numbers in Constant nodes."""
         self.declared = {v.name: v.type for v in [*self.graph.value_info, *self.graph.output]}
 
     def model(self) -> Model:
@@ -125,8 +127,12 @@ class Reader:
             return
         shapes = self._shapes(name, node)
         constants = self.tensors.constants
+        if node.op_type in operators.SETTINGS:
+            reads = [read for at, read in enumerate(reads) if not at or read not in constants]
+        if node.op_type == "Add" and self.operations:
+            self._held_bias(reads, self.operations[-1])
         if self._measured(node) or all(read in constants or not read for read in reads):
-            self._fold(node, shapes)
+            self._fold(node, shapes, reads)
             if node.op_type in operators.PRODUCTS and any(constants[o].trained for o in shapes):
                 self.notes.append(f"{name}: {OF_PARAMETERS}")
             return
@@ -137,6 +143,8 @@ class Reader:
         """A constant in the graph itself: known, and not trained."""
         made = node.output[0]
         self.tensors.constant(made, of_constant(node), f"node {name!r}")
+        if self.tensors.constants[made].trained:
+            self._held.add(made)
         self.tensors.constants[made] = Constant(self.tensors.constants[made].shape)
 
     def _measured(self, node: onnx.NodeProto) -> bool:
@@ -149,10 +157,20 @@ class Reader:
         self.tensors.values[node.output[0]] = value if node.op_type == "Shape" else shape.prod()
         return True
 
-    def _fold(self, node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> None:
+    def _held_bias(self, reads: list[str], product: ModelOperation) -> None:
+        """A vector in a Constant node, added to a product, is trained as its matrix there is."""
+        if product.verb == "matmul" and not product.outputs.keys().isdisjoint(reads):
+            for read in self._held.intersection(reads):
+                if self.tensors.shape(read) == product.output[-1:]:
+                    trained = {read: product.output[-1]}
+                    self.tensors.constants[read] = Constant(product.output[-1:], trained)
+
+    def _fold(
+        self, node: onnx.NodeProto, shapes: Mapping[str, Shape], reads: Iterable[str]
+    ) -> None:
         """A node of constants: its outputs are constants, with values where they are small."""
         known = self.tensors.constants
-        constants = [known[name] for name in node.input if name in known]
+        constants = [known[name] for name in reads if name in known]
         others = [n for n in node.input if n not in known or not known[n].trained]
         how = f"{node.op_type} {others} {[a.SerializeToString() for a in node.attribute]}"
         elements = sum(math.prod(shape) for shape in shapes.values())

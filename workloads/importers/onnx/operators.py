@@ -35,6 +35,10 @@ NAMES = {
     "InstanceNormalization": "instance_norm",
     "GroupNormalization": "group_norm",
 }
+SETTINGS = frozenset(
+    ["Resize", "Upsample", "Pad", "Clip", "OneHot", "QuantizeLinear", "DequantizeLinear"]
+)
+"""Operators whose constants, but for the first operand, say how: they are not trained."""
 PRODUCTS = frozenset(
     ["MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", "Attention", "LSTM", "GRU"]
 )

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from experiments.cli import main
 from tests.workloads.onnx_models import model, node, read, save
@@ -156,6 +158,30 @@ def test_what_no_output_needs_is_left_out(tmp_path: Path) -> None:
     network = read(tmp_path, nodes, {"u": (8, 400), "v": (8, 8), "w": (8, 4)}, ("batch", 8))
     assert [layer.name for layer in network.layers] == ["node0", "node4"]
     assert network.notes == ("node2 and 1 more: no output of the graph needs it; left out",)
+
+
+def test_what_says_how_is_not_trained(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w", "c"),
+        node("Resize", "c - scales", "r"),
+        node("Clip", "r least most", "l"),
+        node("QuantizeLinear", "l step", "q"),
+        node("DequantizeLinear", "q step", "y"),
+    ]
+    settings = {"scales": (4,), "least": (1,), "most": (1,), "step": (4,)}
+    assert read(tmp_path, nodes, {"w": (4, 3, 1, 1)} | settings).parameters == 12
+
+
+def test_a_bias_in_a_constant_node_is_trained_as_its_matrix_there_is(tmp_path: Path) -> None:
+    def held(name: str, *shape: int) -> Any:
+        value = numpy_helper.from_array(np.ones(shape, np.float32))
+        return node("Constant", "", name, value=value)
+
+    product = [held("w", 8, 4), held("b", 4), node("MatMul", "x w", "h")]
+    network = read(tmp_path, [*product, node("Add", "b h", "y")], {}, ("batch", 8))
+    assert [layer.bias for layer in network.layers] == [True]
+    scaled = read(tmp_path, [*product, node("Mul", "h b", "y")], {}, ("batch", 8))
+    assert (network.parameters, scaled.parameters) == (36, 32)
 
 
 def test_a_matrix_made_of_others(tmp_path: Path) -> None:
