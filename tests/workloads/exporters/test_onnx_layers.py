@@ -69,7 +69,7 @@ NETWORKS = {
             net.cell("lstm", "l", 6, directions=2, bias=True),
             net.cell("gru", "g", 4),
             net.layer("gru", "h", features=4),
-            net.layer("gru", "again", features=4, shared="h"),
+            net.layer("gru", "again", features=4, bias=True, shared="h"),
             net.linear("f", 12),
             net.linear("tied", 12, shared="stem", after="f"),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -191,14 +192,25 @@ def _cell(item: _Node) -> list[ModelOperation]:
     else:
         outputs = dict(item.outputs)
     attributes = {
-        "hidden": item.shape(2)[2],
+        "hidden": item.attributes.get("hidden_size", item.shape(2)[2]),
         "directions": 1 + both,
         "biased": bool(item.input(3)),
         "batch_axis": batch_axis,
         "split": True,
     }
-    verb = item.node.op_type.lower()
-    return [ModelOperation(item.name, verb, item.reads, outputs, attributes)]
+    reads = [*item.reads]
+    for at in (5, 6):
+        if item.constant(at) and _is_given(item, at, batch_axis):
+            reads[at] = ""
+    return [ModelOperation(item.name, item.node.op_type.lower(), tuple(reads), outputs, attributes)]
+
+
+def _is_given(item: _Node, at: int, batch_axis: int) -> bool:
+    """Whether a first state is nothing trained: zeros, or one for each of several samples."""
+    shape, values = item.shape(at), item.tensors.values.get(item.input(at))
+    own = sum(item.tensors.constants[item.input(at)].trained.values())
+    zeros = values is not None and not values.any()
+    return zeros or (shape[batch_axis] > 1 and own == math.prod(shape))
 
 
 def _dropout(item: _Node) -> list[ModelOperation]:

@@ -359,6 +359,8 @@ def _cell(call: Call) -> list[ModelOperation]:
                     "hidden": hidden,
                     "directions": directions,
                     "biased": bool(biased),
+                    "matrices": [at + 1 for at in range(len(own)) if at % per < 2],
+                    "biases": [at + 1 for at in range(len(own)) if at % per >= 2],
                     "batch_axis": 0 if first else 1,
                     "split": False,
                 },

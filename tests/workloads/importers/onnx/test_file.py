@@ -184,6 +184,24 @@ def test_a_bias_in_a_constant_node_is_trained_as_its_matrix_there_is(tmp_path: P
     assert (network.parameters, scaled.parameters) == (36, 32)
 
 
+@pytest.mark.parametrize(
+    ("state", "batch", "trained"),
+    [(np.ones((1, 1, 4)), 1, 4), (np.zeros((1, 1, 4)), 1, 0), (np.ones((1, 2, 4)), 2, 0)],
+)
+def test_a_first_state_is_trained_unless_it_is_given(
+    state: Any, batch: int, trained: int, tmp_path: Path
+) -> None:
+    """Zeros, or one for each of several samples, is what an exporter writes of none."""
+    value = numpy_helper.from_array(state.astype(np.float32), "h")
+    proto = model(
+        [node("GRU", "x w r - - h", "y", hidden_size=4)],
+        {"w": (1, 12, 3), "r": (1, 12, 4)},
+        x=(7, batch, 3),
+    )
+    proto.graph.initializer.append(value)
+    assert load_network(save(tmp_path, proto)).parameters == 12 * 7 + trained
+
+
 def test_a_matrix_made_of_others(tmp_path: Path) -> None:
     nodes = [node("MatMul", "a b", "ab"), node("Add", "w ab", "m"), node("MatMul", "x m", "y")]
     network = read(tmp_path, nodes, {"w": (8, 8), "a": (8, 2), "b": (2, 8)}, ("batch", 8))
