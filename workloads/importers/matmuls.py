@@ -245,7 +245,10 @@ def _operand(assembler: Assembler, operation: ModelOperation, at: int) -> Value:
 
 
 def einsum(assembler: Assembler, operation: ModelOperation) -> None:
-    """A product of two operands, a constant one on either side; anything else an operator."""
+    """A product of two operands, a constant one on either side; anything else an operator.
+
+    With a constant and no sum it is an element-wise product.
+    """
     operands, equation = assembler.operands(operation), operation.attributes["equation"]
     terms = _terms(equation, [len(v.shape) for v in operands])
     if terms is None or not _is_product(*terms):
@@ -256,6 +259,12 @@ def einsum(assembler: Assembler, operation: ModelOperation) -> None:
     if isinstance(left, Constant):
         left, right, a, b = right, left, b, a
     assert isinstance(left, Value)  # noqa: S101  (what is of constants alone is constant)
+    if isinstance(right, Constant) and {*a, *b} <= {*result}:  # nothing is summed: a gate
+        of = {c: dim(n, Role.CHANNEL) for c, n in zip(b, right.shape, strict=True)}
+        of |= dict(zip(a, left.dims, strict=True))
+        gate = replace(operation, attributes={"operator": "mul"})
+        assembler.other(gate, tuple(of[c] for c in result))
+        return
     made = _summed(assembler, operation, left, right, (a, b, result))
     assembler.values[next(iter(operation.outputs))] = made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,10 @@ class Reader:
         """A node of constants: its outputs are constants, with values where they are small."""
         known = self.tensors.constants
         constants = [known[name] for name in reads if name in known]
+        if node.op_type == "DequantizeLinear":  # whole numbers, but weights
+            first = constants[0]
+            trained = first.trained or {node.input[0]: math.prod(first.shape)}
+            constants = [replace(first, trained=trained)]
         others = [n for n in node.input if n not in known or not known[n].trained]
         how = f"{node.op_type} {others} {[a.SerializeToString() for a in node.attribute]}"
         elements = sum(math.prod(shape) for shape in shapes.values())

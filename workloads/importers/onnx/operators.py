@@ -173,7 +173,7 @@ def _gemm(item: _Node) -> list[ModelOperation]:
 
 def _gather(item: _Node) -> list[ModelOperation]:
     axis, ids = item.attributes.get("axis", 0), item.shape(1)
-    if item.constant(0) and axis == 0:
+    if item.constant(0) and axis in (0, -len(item.shape(0))):
         return [item.operation("embedding")]
     if item.constant(1) and not item.constant(0) and len(ids) <= 1:
         verb = "slice" if ids else "select"

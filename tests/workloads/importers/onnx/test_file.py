@@ -202,6 +202,24 @@ def test_a_first_state_is_trained_unless_it_is_given(
     assert load_network(save(tmp_path, proto)).parameters == 12 * 7 + trained
 
 
+def test_quantized_matrices_with_one_scale_are_matrices_of_their_own(tmp_path: Path) -> None:
+    proto = model(
+        [
+            node("DequantizeLinear", "a step", "fa"),
+            node("DequantizeLinear", "b step", "fb"),
+            node("MatMul", "x fa", "h"),
+            node("MatMul", "h fb", "i"),
+            node("MatMul", "i fb", "y"),
+        ],
+        {"step": (8,)},
+        x=("batch", 8),
+    )
+    for name in "ab":
+        proto.graph.initializer.append(numpy_helper.from_array(np.ones((8, 8), np.int8), name))
+    network = load_network(save(tmp_path, proto))
+    assert (network.parameters, network.macs) == (128, 192)
+
+
 def test_a_matrix_made_of_others(tmp_path: Path) -> None:
     nodes = [node("MatMul", "a b", "ab"), node("Add", "w ab", "m"), node("MatMul", "x m", "y")]
     network = read(tmp_path, nodes, {"w": (8, 8), "a": (8, 2), "b": (2, 8)}, ("batch", 8))

@@ -138,6 +138,7 @@ HEADS = {"q_num_heads": 4, "kv_num_heads": 2}
         ("Gemm", "m v b", {"transA": 1}, "matmul", {"transposed": (0,)}),
         ("Gemm", "m v b", {"transA": 1, "transB": 1}, "matmul", {"transposed": (0, 1)}),
         ("Gather", "table ids", {}, "embedding", {}),
+        ("Gather", "table ids", {"axis": -2}, "embedding", {}),
         ("Gather", "table ids", {"axis": 1}, "other", {"operator": "gather"}),
         ("Gather", "x one", {"axis": 2}, "select", {"axis": 2}),
         ("Gather", "x some", {"axis": 1}, "slice", {}),
