@@ -313,14 +313,22 @@ def _gathered(dims: Dims, labels: str, batch: Sequence[str], *merged: Sequence[s
 
 
 def _terms(equation: str, ranks: Sequence[int]) -> tuple[str, str, str] | None:
-    """Labels of two operands and a result, an ellipsis written out; None of anything else."""
+    """Labels of two operands and a result, an ellipsis written out; None of anything else.
+
+    A result that is not said has the labels that stand once, in order.
+    """
     left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    if not arrow or len(terms) != 2 or len(ranks) != 2:
+    if len(terms) != 2 or len(ranks) != 2:
         return None
+    if not arrow:
+        once = sorted(c for c in left if c.isalpha() and left.count(c) == 1)
+        result = "..." * ("..." in left) + "".join(once)
     spans = [
         rank - len(term.replace("...", "")) if "..." in term else 0
         for term, rank in zip(terms, ranks, strict=True)
     ]
     full = [t.replace("...", _FREE[64 - n :]) for t, n in zip(terms, spans, strict=True)]
+    if [len(term) for term in full] != [*ranks]:
+        return None
     return full[0], full[1], result.replace("...", _FREE[64 - max(spans) :])

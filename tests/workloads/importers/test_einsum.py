@@ -85,6 +85,8 @@ def test_a_product_of_two_computed_tensors(case: tuple[str, dict[str, int]]) -> 
         ("bhid,bhjd->bhij", (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 5, 7), 420),
         ("...id,...jd->...ij", (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 5, 7), 420),
         (" b d , d f -> b f ", (2, 4), (4, 6), (2, 6), 24),
+        ("bsd,df", (2, 5, 4), (4, 6), (2, 6, 5), 120),  # as bfs: in order
+        ("...d,df", (2, 5, 4), (4, 6), (2, 5, 6), 120),
     ],
 )
 def test_ellipses_and_blanks(
