@@ -20,6 +20,8 @@ def conv(assembler: Assembler, operation: ModelOperation) -> None:
         assembler.warn(operation, "a convolution with computed kernels")
         assembler.other(operation)
         return
+    if (groups := operation.attributes.get("groups", 1)) < 1:
+        raise NetworkError(f"{groups} groups: at least one")
     shape = operation.output
     dims = _map_dims(value.dims, shape)
     bias, sizes = assembler.operand(operation, 2), _measures(operation)

@@ -99,6 +99,7 @@ def test_computed_kernels_are_an_operator_with_a_note() -> None:
             W,
             "15 weights expected, its tensor is (4, 3, 1, 1)",
         ),
+        (op("conv", "x w", (1, 4, 8, 8), "c", groups=0), W, "0 groups: at least one"),
         (op("conv", "x w", (1, 4, 8), "c"), W, "a map of 4 dimensions cannot become (1, 4, 8)"),
         (op("max_pool", "x", (1, 3, 4), "p", kernel=(2, 2)), {}, "cannot become (1, 3, 4)"),
         (op("max_pool", "y", (1, 3, 4, 4), "p"), {}, "it reads 'y', which nothing before it makes"),

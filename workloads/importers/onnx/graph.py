@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Reader:
         self._check_given()
         self._nodes()
         operations, types = self._reaching(), self.tensors.types
+        self._note_weights(operations, inputs)
         return Model(
             printable(Path(self.path).stem),
             self.path,
@@ -102,6 +103,19 @@ class Reader:
             )
         return tuple(reversed(kept)) or tuple(self.operations)
 
+    def _note_weights(
+        self, operations: Sequence[ModelOperation], inputs: Mapping[str, Shape]
+    ) -> None:
+        """Products with a further input that has no samples: it may be a matrix that is trained."""
+        _, *further = inputs
+        for one in operations:
+            for read in one.inputs[:2] if one.verb in ("conv", "matmul") else ():
+                if read in further and inputs[read][:1] != (self.tensors.batch,):
+                    self.notes.append(
+                        f"{one.name}: {read!r} is an input of the model; what is trained must be "
+                        "in the file: export it with initializers"
+                    )
+
     def _check_given(self) -> None:
         """A size for a dimension that the file does not name is a slip of the pen."""
         declared = [*self.graph.input, *self.graph.value_info, *self.graph.output]
@@ -118,7 +132,7 @@ class Reader:
             if tensor and tensor not in self.tensors.types:
                 raise NetworkError(
                     f"it reads {tensor!r}, which nothing before it makes "
-                    "(a cycle, or nodes out of order)"
+                    "(a cycle, nodes out of order, or an initializer that the file lacks)"
                 )
         for tensor in node.output:
             if tensor and tensor in self.tensors.types:

@@ -320,6 +320,7 @@ def test_other_dimensions_without_a_size_are_asked_for(tmp_path: Path) -> None:
     assert load_network(f"{path}:steps=7").layers[0].output == Tensor(5, 7)
     for options, words in (
         ("steps=x", "expected DIM=N after the colon"),
+        ("steps=0", "expected DIM=N after the colon, N at least 1, found 'steps=0'"),
         ("steps=3:step=3", "no dimension is named 'step'; named are 'batch', 'steps'"),
     ):
         with pytest.raises(NetworkError, match=words):
@@ -377,6 +378,17 @@ def test_2000_nodes_in_a_gigabyte(tmp_path: Path) -> None:
     text, most_kib = shown.rstrip().rsplit("\n", 1)
     assert len(json.loads(text)["layers"]) == 1200
     assert int(most_kib) < 1 << 20
+
+
+def test_weights_that_the_file_lacks_are_asked_for(tmp_path: Path) -> None:
+    product = [node("MatMul", "x w", "y", name="f")]
+    words = "f': it reads 'w', .* nodes out of order, or an initializer that the file lacks"
+    with pytest.raises(NetworkError, match=words):
+        read(tmp_path, product, x=("batch", 4))
+    weight = helper.make_tensor_value_info("w", TensorProto.FLOAT, [4, 5])
+    words = "no weighted layer.*f: 'w' is an input of the model.* export it with initializers"
+    with pytest.raises(NetworkError, match=words):
+        read(tmp_path, product, x=("batch", 4), inputs=[weight])
 
 
 def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:
