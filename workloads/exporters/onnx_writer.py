@@ -62,6 +62,8 @@ class Writer:
         self.initializers: list[onnx.TensorProto] = []
         self.declared: list[onnx.ValueInfoProto] = []
         self.written: dict[str, Written] = {}
+        self.made: dict[str, str] = {}
+        """Of weights that are made of further parameters, the matrix."""
 
     def model(self) -> onnx.ModelProto:
         """What has been written."""
@@ -215,7 +217,7 @@ def _fc(writer: Writer, layer: Layer) -> Layout:
     if layer.shared:
         matrix = _shared(writer, layer, into, out)
     else:
-        matrix = writer.weight(f"{layer.name}.weight", into, out)
+        matrix = _weight(writer, layer, into, out)
     product = f"{layer.name}/product" if layer.bias else layer.name
     writer.node("MatMul", [source, matrix], product, name=layer.name)
     if layer.bias:
@@ -236,14 +238,21 @@ def _weight(writer: Writer, layer: Layer, *dims: int, part: str = "weight") -> s
     name = f"{layer.shared or layer.name}.{part}"
     there = next((tuple(t.dims) for t in writer.initializers if t.name == name), None)
     if there is None:
-        return writer.weight(name, *dims)
+        there = dims
+        writer.weight(name, *dims)
+        if layer.extra and part == "weight":  # what else its matrix is made of
+            parts = [name, writer.weight(f"{layer.name}.extra", layer.extra)]
+            writer.made[name] = writer.node("made_of", parts, f"{name}.made", domain=DOMAIN)
+            made = helper.make_tensor_value_info(f"{name}.made", TensorProto.FLOAT, dims)
+            writer.declared.append(made)
+    name = writer.made.get(name, name)
     return name if there == dims else writer.reshape(name, f"{layer.name}/matrix", [*dims])
 
 
 def _shared(writer: Writer, layer: Layer, into: int, out: int) -> str:
     """The matrix of another layer, turned where that is an embedding's table."""
     owner = next(other for other in writer.network.layers if other.name == layer.shared)
-    name = f"{owner.name}.weight"
+    name = writer.made.get(f"{owner.name}.weight", f"{owner.name}.weight")
     if owner.type.gathers:
         return writer.transpose(name, f"{layer.name}/table", 1, 0)
     if owner.kind != layer.kind or (owner.input.channels, owner.output.channels) == (into, out):

@@ -78,6 +78,13 @@ NETWORKS = {
     "experts": sequence(
         lambda net: (net.linear("e", 20, groups=4), net.linear("f", 8, groups=4, bias=True))
     ),
+    "made of more": sequence(
+        lambda net: (
+            net.layer("fc", "lora", features=12, extra=20, bias=True),
+            net.layer("fc", "turned", features=12, shared="lora"),
+            net.layer("lstm", "l", features=12, extra=24),
+        )
+    ),
     "shared": mapped(
         lambda net: (
             net.layer("conv", "again", features=6, kernel=3, padding=1, shared="stem"),
