@@ -91,23 +91,25 @@ def _spread(
     assembler: Assembler, operation: ModelOperation, value: Value, weight: Constant, *, swap: bool
 ) -> None:
     """Several matrices that meet the same rows: an Einstein sum, without dimensions of one."""
-    rank, features = len(operation.output), operation.output[-2 if swap else -1]
+    rank = len(operation.output)
 
-    def term(shape: Shape, last: str) -> str:
-        free = _FREE[rank - len(shape) :]
-        return "".join(label for label, n in zip(free, shape[:-2], strict=False) if n > 1) + last
+    def term(shape: Shape, last: str) -> dict[str, int]:
+        ahead = zip(_FREE[rank - len(shape) :], shape[:-2], strict=False)
+        return {c: n for c, n in ahead if n > 1} | dict(zip(last, shape[-2:], strict=False))
 
-    terms = (
-        term(value.shape, "rd"),
-        term(weight.shape, "dc"),
-        term(operation.output, "cr" if swap else "rc"),
-    )
-    matrices = (*(n for n in weight.shape[:-2] if n > 1), value.shape[-1], features)
+    a = term(value.shape, "rd")
+    b = term(weight.shape, "cd" if swap else "dc")
+    made = term(operation.output, "cr" if swap else "rc")
+    sizes = {*a.items(), *b.items(), *made.items()}
+    if len(sizes) != len(dict(sizes)):
+        raise NetworkError(f"{value.shape} times {weight.shape} is not {operation.output}")
     lead = [d for d in value.dims[:-2] if size_of(d) > 1]
     value = replace(value, dims=(*lead, *value.dims[-2:]))
-    made = _summed(assembler, operation, value, replace(weight, shape=matrices), terms)
+    weight = replace(weight, shape=tuple(b.values()))
+    terms = ("".join(a), "".join(b), "".join(made))
+    result = _summed(assembler, operation, value, weight, terms)
     name = next(iter(operation.outputs))
-    assembler.values[name] = replace(made, dims=reshaped(made.dims, operation.output))
+    assembler.values[name] = replace(result, dims=reshaped(result.dims, operation.output))
 
 
 def _sizes(dims: Dims, groups: int, features: int) -> dict[str, Any]:

@@ -181,11 +181,12 @@ def test_a_vector_is_a_row_in_front_and_a_column_behind() -> None:
     [
         (op("matmul", "x w", (2, 5, 7), "f"), "(2, 5, 4) times (4, 6) is not (2, 5, 7)"),
         (op("matmul", "x -", (2, 5, 7), "f"), "a product takes two operands"),
+        (op("matmul", "x v", (3, 5, 6), "f"), "(2, 5, 4) times (3, 4, 6) is not (3, 5, 6)"),
     ],
 )
 def test_products_that_do_not_fit(operation: object, words: str) -> None:
     with pytest.raises(NetworkError) as caught:
-        network(operation, constants=trained(w=(4, 6)), x=(2, 5, 4), batch=2)  # type: ignore[arg-type]
+        network(operation, constants=trained(w=(4, 6), v=(3, 4, 6)), x=(2, 5, 4), batch=2)  # type: ignore[arg-type]
     assert words in str(caught.value)
 
 
