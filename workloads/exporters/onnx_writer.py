@@ -384,6 +384,8 @@ def _plain(writer: Writer, layer: Layer) -> Layout:
     layout = natural(layer.output)
     reads = [writer.read(layer, at, layout) for at in range(len(layer.inputs))]
     kind = PLAIN[layer.kind]
+    if len(reads) == 1 and layer.input.elements != layer.output.elements:
+        raise NetworkError(f"{layer.name}: ONNX has no {kind} that writes more than it reads")
     further = {"axis": 1 if layout is Layout.MAP else -1} if kind == "Softmax" else {}
     writer.node(kind, reads, layer.name, **further)
     return layout

@@ -233,6 +233,16 @@ def test_experts_come_back_with_their_own_matrices(tmp_path: Path) -> None:
     assert (back.weights, back.macs) == (network.weights, network.macs)
 
 
+def test_an_operator_on_repeated_rows_cannot_be_said_in_onnx() -> None:
+    row = Tensor(4, 3)
+    layers = (
+        Layer("f", "fc", ("input",), row, row),
+        Layer("r", "relu", ("f",), row, Tensor(4, 5, 3)),
+    )
+    with pytest.raises(NetworkError, match="r: ONNX has no Relu that writes more than it reads"):
+        to_onnx(Network("repeated", row, layers))
+
+
 def test_a_bag_of_rows_cannot_be_said_in_onnx() -> None:
     bag = Layer("bag", "embedding", ("input",), Tensor(1, 5), Tensor(8), vocabulary=100)
     with pytest.raises(NetworkError, match="bag: ONNX has no operator for a bag"):
