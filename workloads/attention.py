@@ -115,6 +115,7 @@ def _joined(core: _Core) -> Layer:
         context.output,
         groups=groups,
         others=shapes,
+        extra=sum(layer.parameters for layer in core.between),
         causal=any(layer.causal for layer in core.between),
     )
 
@@ -149,7 +150,7 @@ def _parts(layer: Layer) -> list[Layer]:
     made = Tensor(groups * shapes[1].area, layer.input.height, layer.input.width)
     return [
         Layer(scores, "matmul", (query, key), layer.input, made, groups=groups, others=shapes[1:2]),
-        Layer(softmax, "softmax", (scores,), made, made, causal=layer.causal),
+        Layer(softmax, "softmax", (scores,), made, made, extra=layer.extra, causal=layer.causal),
         Layer(
             name, "matmul", (softmax, value), made, layer.output, groups=groups, others=shapes[2:]
         ),

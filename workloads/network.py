@@ -19,6 +19,7 @@ from numbers import Integral
 from operator import attrgetter
 
 from workloads.layer_types import TYPES, Layer
+from workloads.layer_types.base import is_count
 from workloads.layer_types.linear import block_problem
 from workloads.layer_types.other import RECEIVED
 from workloads.tensors import INPUT, NetworkError, Tensor, sides
@@ -222,7 +223,11 @@ def _shape_problem(layer: Layer) -> str | None:
         return problem
     if problem := layer.type.problem(layer):
         return problem
-    sizes = (*(t.elements for t in tensors), *measures, layer.weights, layer.macs, layer.extra)
+    answers = {word: getattr(layer, word) for word in ("weights", "macs", "parameters")}
+    for word, answer in answers.items():
+        if not is_count(answer):
+            return f"its type {layer.kind} says {answer!r} {word}: a whole number, not negative"
+    sizes = (*(t.elements for t in tensors), *measures, *answers.values())
     return (
         f"a size or count is absurdly large, over {_LARGEST:.2g}" if max(sizes) > _LARGEST else None
     )

@@ -230,8 +230,8 @@ def eager(network: Network) -> Network:
         if layer.operator == LOSS or _is_loss(layer, readers):
             return replace(layer, kind=OTHER, operator=EAGER_LOSS)
         if layer.kind == "batch_norm":
-            scales = layer.type.further_parameters(layer)
-            return replace(layer, kind=OTHER, operator="batch_norm", extra=scales, apart=True)
+            trained = layer.parameters
+            return replace(layer, kind=OTHER, operator="batch_norm", extra=trained, apart=True)
         return replace(layer, apart=True) if _alone(layer) or layer.kind == "max_pool" else layer
 
     return summed(replace(network, layers=tuple(map(changed, network.layers))))

@@ -62,15 +62,19 @@ class Writer:
         self.initializers: list[onnx.TensorProto] = []
         self.declared: list[onnx.ValueInfoProto] = []
         self.written: dict[str, Written] = {}
+        self.made: dict[str, str] = {}
+        """Of weights that are made of further parameters, the matrix."""
 
     def model(self) -> onnx.ModelProto:
         """What has been written."""
-        last = self.written[self.network.layers[-1].name]
+        layers = self.network.layers
+        read = {source for layer in layers for source in layer.inputs}
+        ends = [self.written[layer.name] for layer in layers if layer.name not in read]
         graph = helper.make_graph(
             self.nodes,
             self.network.name,
             self.inputs,
-            [self.info(last.name, last.tensor, last.layout)],
+            [self.info(end.name, end.tensor, end.layout) for end in ends],
             self.initializers,
             value_info=self.declared,
         )
@@ -171,23 +175,16 @@ def _conv(writer: Writer, layer: Layer) -> Layout:
     height, width = sides(layer.kernel)
     into, out = layer.input.channels, layer.output.channels
     pair = (into, out // layer.groups) if layer.transposed else (out, into // layer.groups)
-    reads = [
-        writer.read(layer, 0, Layout.MAP),
-        writer.weight(f"{layer.name}.weight", *pair, height, width),
-    ]
+    reads = [writer.read(layer, 0, Layout.MAP), _weight(writer, layer, *pair, height, width)]
     if layer.bias:
         reads.append(writer.weight(f"{layer.name}.bias", out))
-    kind, further = "Conv", {}
-    if layer.transposed:
-        kind, further = "ConvTranspose", {"output_padding": _output_padding(layer)}
     writer.node(
-        kind,
+        "ConvTranspose" if layer.transposed else "Conv",
         reads,
         layer.name,
         **_window(layer),
         dilations=sides(layer.dilation),
         group=layer.groups,
-        **further,
     )
     return Layout.MAP
 
@@ -199,8 +196,14 @@ def _pool(writer: Writer, layer: Layer) -> Layout:
 
 
 def _batch_norm(writer: Writer, layer: Layer) -> Layout:
-    parts = ("weight", "bias", "running_mean", "running_var")
-    reads = [writer.weight(f"{layer.name}.{p}", layer.output.channels) for p in parts]
+    reads, channels = [], layer.output.channels
+    for part in ("weight", "bias", "running_mean", "running_var"):
+        name = f"{layer.name}.{part}"
+        if layer.parameters or part.startswith("running"):
+            reads.append(writer.weight(name, channels))
+        else:
+            shape = writer.integers(f"{name}.shape", [channels])
+            reads.append(writer.node("ConstantOfShape", [shape], name))
     writer.node("BatchNormalization", [writer.read(layer, 0, Layout.MAP), *reads], layer.name)
     return Layout.MAP
 
@@ -214,7 +217,7 @@ def _fc(writer: Writer, layer: Layer) -> Layout:
     if layer.shared:
         matrix = _shared(writer, layer, into, out)
     else:
-        matrix = writer.weight(f"{layer.name}.weight", into, out)
+        matrix = _weight(writer, layer, into, out)
     product = f"{layer.name}/product" if layer.bias else layer.name
     writer.node("MatMul", [source, matrix], product, name=layer.name)
     if layer.bias:
@@ -225,30 +228,42 @@ def _fc(writer: Writer, layer: Layer) -> Layout:
 
 def _experts(writer: Writer, layer: Layer) -> Layout:
     """A product of each group's features with a matrix of its own."""
-    if layer.shared:
-        raise NetworkError(f"layer {layer.name!r}: ONNX cannot say groups with another's matrices")
     groups = layer.groups
     pair = (layer.input.channels // groups, layer.output.channels // groups)
-    return _by_groups(writer, layer, writer.weight(f"{layer.name}.weight", groups, *pair))
+    return _by_groups(writer, layer, _weight(writer, layer, groups, *pair))
+
+
+def _weight(writer: Writer, layer: Layer, *dims: int, part: str = "weight") -> str:
+    """Its weights: its own, or those of the layer whose it shares, seen in its dims."""
+    name = f"{layer.shared or layer.name}.{part}"
+    there = next((tuple(t.dims) for t in writer.initializers if t.name == name), None)
+    if there is None:
+        there = dims
+        writer.weight(name, *dims)
+        if layer.extra and part == "weight":  # what else its matrix is made of
+            parts = [name, writer.weight(f"{layer.name}.extra", layer.extra)]
+            writer.made[name] = writer.node("made_of", parts, f"{name}.made", domain=DOMAIN)
+            made = helper.make_tensor_value_info(f"{name}.made", TensorProto.FLOAT, dims)
+            writer.declared.append(made)
+    name = writer.made.get(name, name)
+    return name if there == dims else writer.reshape(name, f"{layer.name}/matrix", [*dims])
 
 
 def _shared(writer: Writer, layer: Layer, into: int, out: int) -> str:
     """The matrix of another layer, turned where that is an embedding's table."""
     owner = next(other for other in writer.network.layers if other.name == layer.shared)
-    name = f"{owner.name}.weight"
+    name = writer.made.get(f"{owner.name}.weight", f"{owner.name}.weight")
     if owner.type.gathers:
         return writer.transpose(name, f"{layer.name}/table", 1, 0)
-    if (owner.input.channels, owner.output.channels) == (into, out):
-        return name
+    if owner.kind != layer.kind or (owner.input.channels, owner.output.channels) == (into, out):
+        return _weight(writer, layer, into, out)
     return writer.transpose(name, f"{layer.name}/matrix", 1, 0)
 
 
 def _embedding(writer: Writer, layer: Layer) -> Layout:
     if layer.output.area != layer.input.area:
         raise NetworkError(f"{layer.name}: ONNX has no operator for a bag of an embedding's rows")
-    table = f"{layer.shared or layer.name}.weight"
-    if not layer.shared:
-        writer.weight(table, layer.vocabulary, layer.output.channels)
+    table = _weight(writer, layer, layer.vocabulary, layer.output.channels)
     positions = layer.input.elements
     if layer.inputs[0] == INPUT and not writer.inputs:
         ids = helper.make_tensor_value_info(INPUT, TensorProto.INT64, [BATCH, positions])
@@ -270,8 +285,8 @@ def _cell(writer: Writer, layer: Layer) -> Layout:
     gates = CELLS[layer.kind].gates
     reads = [
         writer.read(layer, 0, Layout.SEQUENCE),
-        writer.weight(f"{layer.name}.weight", directions, gates * hidden, into),
-        writer.weight(f"{layer.name}.state", directions, gates * hidden, hidden),
+        _weight(writer, layer, directions, gates * hidden, into),
+        _weight(writer, layer, directions, gates * hidden, hidden, part="state"),
     ]
     if layer.bias:
         reads.append(writer.weight(f"{layer.name}.bias", directions, 2 * gates * hidden))
@@ -369,28 +384,37 @@ def _plain(writer: Writer, layer: Layer) -> Layout:
     layout = natural(layer.output)
     reads = [writer.read(layer, at, layout) for at in range(len(layer.inputs))]
     kind = PLAIN[layer.kind]
+    if len(reads) == 1 and layer.input.elements != layer.output.elements:
+        raise NetworkError(f"{layer.name}: ONNX has no {kind} that writes more than it reads")
     further = {"axis": 1 if layout is Layout.MAP else -1} if kind == "Softmax" else {}
     writer.node(kind, reads, layer.name, **further)
     return layout
 
 
 def _window(layer: Layer) -> dict[str, Any]:
-    return {
-        "kernel_shape": sides(layer.kernel),
-        "strides": sides(layer.stride),
-        "pads": [*sides(layer.padding)] * 2,
-    }
+    """A window, with the padding behind that reaches the output's height and width.
 
-
-def _output_padding(layer: Layer) -> list[int]:
-    """What is left to reach the output's height and width."""
+    It is as the one in front where that does.
+    """
     measures = zip(
         (layer.input.height, layer.input.width),
         (layer.output.height, layer.output.width),
         *(sides(v) for v in (layer.kernel, layer.stride, layer.padding, layer.dilation)),
         strict=True,
     )
-    return [out - (s * (n - 1) + (k - 1) * d + 1 - 2 * p) for n, out, k, s, p, d in measures]
+    behind, further = [], []
+    for n, out, k, s, p, d in measures:
+        long, short = (n, out) if layer.transposed else (out, n)
+        least = s * (long - 1) + (k - 1) * d + 1 - p - short
+        behind.append(max(p, least) if layer.transposed else min(max(p, least), least + s - 1))
+        further.append(behind[-1] - least)
+    if min(behind) < 0:  # as of a third dimension in the width
+        raise NetworkError(f"{layer.name}: ONNX has no window that leaves out the end of a map")
+    return {
+        "kernel_shape": sides(layer.kernel),
+        "strides": sides(layer.stride),
+        "pads": [*sides(layer.padding), *behind],
+    } | ({"output_padding": further} if layer.transposed else {})
 
 
 PLAIN = {"relu": "Relu", "softmax": "Softmax", "add": "Sum", "mul": "Mul"}

@@ -20,6 +20,7 @@ from workloads.importers.dims import (
     reshaped,
     shape_of,
     tensor_of,
+    written,
 )
 from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
 from workloads.layer_types import Layer
@@ -132,7 +133,10 @@ class Assembler:
     def weighted(
         self, operation: ModelOperation, kind: str, weight: Constant, value: Value, **fields: Any
     ) -> Layer:
-        """Append a layer of a value and a weight matrix, named after that; one again is shared."""
+        """Append a layer of a value and a weight matrix, named after that; one again is shared.
+
+        Further parameters that the matrix is made of (LoRA, weight norm) are its ``extra``.
+        """
         of = frozenset(weight.trained)
         names = [name for name in weight.trained if name.endswith(".weight")]
         key = of, self._part(weight)
@@ -145,7 +149,9 @@ class Assembler:
         if shared and self._owner(shared).weights != layer.weights:
             layer = self.layers[-1] = replace(layer, shared="")
         self._owners.setdefault(key, layer.name)
-        self._counted.update(of)
+        further = self.count([weight]) - layer.weights
+        if further > 0 and not weight.part:
+            layer = self.layers[-1] = replace(layer, extra=layer.extra + further)
         return layer
 
     def _part(self, weight: Constant) -> str:
@@ -231,13 +237,18 @@ class Assembler:
         """An unweighted operator of one input that keeps meaning and layout."""
         value, shape = self.computed(operation, 0), operation.output
         dims = like(value.dims, shape)
-        self.count([v for v in self.operands(operation) if isinstance(v, Constant)])
+        if operation.verb == "batch_norm":
+            found = self.count([self.operand(operation, at) for at in (1, 2)])
+            more = found - 2 * tensor_of(dims).channels
+            fields |= {"extra": max(more, 0), "sizes": (("untrained", -more),) * (more < 0)}
+        self.count(self.operands(operation))
         self.applied(operation, operation.verb, value, dims, **fields)
 
     def applied(
         self, operation: ModelOperation, kind: str, value: Value, dims: Dims, **fields: Any
     ) -> None:
         """An unweighted layer of one operand, whose path its output is on."""
+        dims = written(dims, self.model.batch)
         shapes = {"input": value.tensor, "output": tensor_of(dims)} | fields
         layer = self.layer(operation, kind, inputs=(value.source,), **shapes)
         self.made(operation, layer, dims, value.behind)
@@ -257,6 +268,7 @@ class Assembler:
         if self._bias(operation, operands, extra):
             return
         dims = self._joined(operation, values) if made is None else made
+        dims = written(dims, self.model.batch)
         behind = list(dict.fromkeys(v.behind for v in values if v.behind is not None))
         first, *others = (value.tensor for value in values)
         word = str(operation.attributes.get("operator", operation.verb))

@@ -143,6 +143,18 @@ def broadcast(operands: Sequence[Dims], shape: Sequence[int]) -> Dims:
     return tuple(result)
 
 
+def written(dims: Dims, batch: int) -> Dims:
+    """What an operator writes: what was repeated is there, as further elements or samples."""
+    alone = count(dims, Role.SAMPLE) == 1
+    found = []
+    for axis, factors in enumerate(dims):
+        new = Role.CHANNEL if count([factors], Role.CHANNEL) > 1 else Role.POSITION
+        if axis == 0 and alone and size_of(factors) == batch:
+            new = Role.SAMPLE
+        found.append(tuple((n, new if role is Role.COPY else role) for n, role in factors))
+    return tuple(found)
+
+
 def expanded(dims: Dims, shape: Sequence[int]) -> Dims:
     """Dimensions of one repeated without new elements, new ones in front."""
     missing = len(shape) - len(dims)

@@ -24,8 +24,11 @@ from workloads.importers.dims import (
     swapped,
     tensor_of,
 )
-from workloads.importers.neutral import Constant, ModelOperation
+from workloads.importers.neutral import Constant, ModelOperation, Shape
 from workloads.tensors import NetworkError, Tensor
+
+_FREE = "".join(chr(0x1F00 + i) for i in range(64))
+"""Labels that no equation has, for dimensions without any."""
 
 
 def matmul(assembler: Assembler, operation: ModelOperation) -> None:
@@ -38,6 +41,9 @@ def matmul(assembler: Assembler, operation: ModelOperation) -> None:
         right = replace(right, dims=swapped(right.dims))
     if isinstance(left, Value) and isinstance(right, Value):
         computed(assembler, operation, left, right)
+        if assembler.operand(operation, 2) is not None:
+            reads = (*operation.outputs, operation.inputs[2])
+            assembler.other(replace(operation, verb="add", inputs=reads))
     elif isinstance(left, Value) and isinstance(right, Constant):
         linear(assembler, operation, left, right)
     elif isinstance(left, Constant) and isinstance(right, Value):  # W x, as (xT WT)T
@@ -64,8 +70,13 @@ def linear(
     groups, odd = divmod(math.prod(weight.shape), depth * features)
     if odd or groups < 1:
         raise NetworkError(f"{value.shape} times {weight.shape} is not {operation.output}")
+    if groups > 1 and math.prod(value.shape[:-1]) * features != math.prod(operation.output):
+        _spread(assembler, operation, value, weight, swap=swap)
+        return
     sizes = _sizes(value.dims, groups, features)
     sizes["bias"] = assembler.biased(bias)
+    if isinstance(bias, Constant) and (own := math.prod(bias.shape)) != groups * features:
+        sizes |= {"bias": False, "extra": own * sizes["bias"]}
     layer = assembler.weighted(operation, "fc", weight, value, **sizes)
     role = Role.POSITION if groups == 1 else Role.CHANNEL
     rows = tuple(retag(d, role) for d in value.dims[:-1])
@@ -74,6 +85,31 @@ def linear(
     dims = (*rows, dim(features, Role.CHANNEL))
     dims = swapped(dims) if swap else dims
     assembler.product(operation, layer, reshaped(dims, operation.output))
+
+
+def _spread(
+    assembler: Assembler, operation: ModelOperation, value: Value, weight: Constant, *, swap: bool
+) -> None:
+    """Several matrices that meet the same rows: an Einstein sum, without dimensions of one."""
+    rank = len(operation.output)
+
+    def term(shape: Shape, last: str) -> dict[str, int]:
+        ahead = zip(_FREE[rank - len(shape) :], shape[:-2], strict=False)
+        return {c: n for c, n in ahead if n > 1} | dict(zip(last, shape[-2:], strict=False))
+
+    a = term(value.shape, "rd")
+    b = term(weight.shape, "cd" if swap else "dc")
+    made = term(operation.output, "cr" if swap else "rc")
+    sizes = {*a.items(), *b.items(), *made.items()}
+    if len(sizes) != len(dict(sizes)):
+        raise NetworkError(f"{value.shape} times {weight.shape} is not {operation.output}")
+    lead = [d for d in value.dims[:-2] if size_of(d) > 1]
+    value = replace(value, dims=(*lead, *value.dims[-2:]))
+    weight = replace(weight, shape=tuple(b.values()))
+    terms = ("".join(a), "".join(b), "".join(made))
+    result = _summed(assembler, operation, value, weight, terms)
+    name = next(iter(operation.outputs))
+    assembler.values[name] = replace(result, dims=reshaped(result.dims, operation.output))
 
 
 def _sizes(dims: Dims, groups: int, features: int) -> dict[str, Any]:
@@ -160,7 +196,7 @@ def attention(assembler: Assembler, operation: ModelOperation) -> None:
     positions, heads * features), and so is the result. What is ``causal`` says so on its
     softmax, for whoever fuses it.
     """
-    query, key, value = (_heads(assembler.computed(operation, i), operation, i) for i in range(3))
+    query, key, value = (_operand(assembler, operation, at) for at in range(3))
     rows = (*(size_of(d) for d in query.dims[:-1]), size_of(key.dims[-2]))
     shape = (*rows[:-1], size_of(value.dims[-1]))
     scores, softmax, context = (
@@ -172,6 +208,17 @@ def attention(assembler: Assembler, operation: ModelOperation) -> None:
         )
     )
     computed(assembler, scores, query, replace(key, dims=swapped(key.dims)))
+    further = zip(
+        operation.attributes.get("further", ()),
+        (key, value, assembler.made_before(scores.name)),
+        strict=False,
+    )
+    assembler.values.update(further)
+    mask = assembler.operand(operation, 3)
+    if isinstance(mask, Constant) and mask.trained:
+        name, reads = f"{operation.name}.mask", (scores.name, operation.inputs[3])
+        assembler.other(ModelOperation(name, "add", reads, {name: rows}))
+        softmax = replace(softmax, inputs=(name,))
     assembler.unary(softmax, causal=bool(operation.attributes.get("causal", False)))
     computed(assembler, context, assembler.made_before(softmax.name), value)
     made = assembler.made_before(context.name)
@@ -181,17 +228,29 @@ def attention(assembler: Assembler, operation: ModelOperation) -> None:
     assembler.values[next(iter(operation.outputs))] = made
 
 
-def _heads(value: Value, operation: ModelOperation, at: int) -> Value:
-    heads = operation.attributes.get("heads" if at == 0 else "kv_heads")
-    if heads is None:
+def _operand(assembler: Assembler, operation: ModelOperation, at: int) -> Value:
+    """Queries, keys or values by heads; the latter two behind those of the past."""
+    value = assembler.computed(operation, at)
+    if (heads := operation.attributes.get("heads" if at == 0 else "kv_heads")) is not None:
+        batch, positions, features = value.shape
+        split = reshaped(value.dims, (batch, positions, heads, features // heads))
+        value = replace(value, dims=(split[0], split[2], split[1], split[3]))
+    past = assembler.operand(operation, at + 3) if at else None
+    if past is None:
         return value
-    batch, positions, features = value.shape
-    split = reshaped(value.dims, (batch, positions, heads, features // heads))
-    return replace(value, dims=(split[0], split[2], split[1], split[3]))
+    name, shape = f"{operation.name}.{('keys', 'values')[at - 1]}", list(value.shape)
+    shape[-2] += past.shape[-2]
+    assembler.values[name] = value
+    reads = (name, operation.inputs[at + 3])
+    assembler.join(ModelOperation(name, "concat", reads, {name: tuple(shape)}))
+    return assembler.made_before(name)
 
 
 def einsum(assembler: Assembler, operation: ModelOperation) -> None:
-    """A product of two operands, a constant one on either side; anything else an operator."""
+    """A product of two operands, a constant one on either side; anything else an operator.
+
+    With a constant and no sum it is an element-wise product.
+    """
     operands, equation = assembler.operands(operation), operation.attributes["equation"]
     terms = _terms(equation, [len(v.shape) for v in operands])
     if terms is None or not _is_product(*terms):
@@ -202,6 +261,25 @@ def einsum(assembler: Assembler, operation: ModelOperation) -> None:
     if isinstance(left, Constant):
         left, right, a, b = right, left, b, a
     assert isinstance(left, Value)  # noqa: S101  (what is of constants alone is constant)
+    if isinstance(right, Constant) and {*a, *b} <= {*result}:  # nothing is summed: a gate
+        of = {c: dim(n, Role.CHANNEL) for c, n in zip(b, right.shape, strict=True)}
+        of |= dict(zip(a, left.dims, strict=True))
+        gate = replace(operation, attributes={"operator": "mul"})
+        assembler.other(gate, tuple(of[c] for c in result))
+        return
+    made = _summed(assembler, operation, left, right, (a, b, result))
+    assembler.values[next(iter(operation.outputs))] = made
+
+
+def _summed(
+    assembler: Assembler,
+    operation: ModelOperation,
+    left: Value,
+    right: Value | Constant,
+    terms: tuple[str, str, str],
+) -> Value:
+    """What an Einstein sum that is a product makes of two operands."""
+    a, b, result = terms
     size = dict(zip(a + b, left.shape + right.shape, strict=True))
     batch = [c for c in a if c in b and c in result]
     rows = [c for c in a if c not in b]
@@ -220,7 +298,7 @@ def einsum(assembler: Assembler, operation: ModelOperation) -> None:
     made = assembler.made_before(output)
     order = [*batch, *rows, *columns]
     apart = dict(zip(order, reshaped(made.dims, [size[c] for c in order]), strict=True))
-    assembler.values[output] = replace(made, dims=tuple(apart[c] for c in result))
+    return replace(made, dims=tuple(apart[c] for c in result))
 
 
 def _is_product(left: str, right: str, result: str) -> bool:
@@ -237,15 +315,22 @@ def _gathered(dims: Dims, labels: str, batch: Sequence[str], *merged: Sequence[s
 
 
 def _terms(equation: str, ranks: Sequence[int]) -> tuple[str, str, str] | None:
-    """Labels of two operands and a result, an ellipsis written out; None of anything else."""
+    """Labels of two operands and a result, an ellipsis written out; None of anything else.
+
+    A result that is not said has the labels that stand once, in order.
+    """
     left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    if not arrow or len(terms) != 2 or len(ranks) != 2:
+    if len(terms) != 2 or len(ranks) != 2:
         return None
-    free = "".join(chr(0x1F00 + i) for i in range(64))  # letters no equation has
+    if not arrow:
+        once = sorted(c for c in left if c.isalpha() and left.count(c) == 1)
+        result = "..." * ("..." in left) + "".join(once)
     spans = [
         rank - len(term.replace("...", "")) if "..." in term else 0
         for term, rank in zip(terms, ranks, strict=True)
     ]
-    full = [t.replace("...", free[64 - n :]) for t, n in zip(terms, spans, strict=True)]
-    return full[0], full[1], result.replace("...", free[64 - max(spans) :])
+    full = [t.replace("...", _FREE[64 - n :]) for t, n in zip(terms, spans, strict=True)]
+    if [len(term) for term in full] != [*ranks]:
+        return None
+    return full[0], full[1], result.replace("...", _FREE[64 - max(spans) :])

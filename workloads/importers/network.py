@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from workloads.importers import gathers, matmuls, windows
 from workloads.importers.assembler import Assembler
-from workloads.importers.neutral import Constant, Model, ModelOperation
+from workloads.importers.neutral import OF_PARAMETERS, Constant, Model, ModelOperation
 from workloads.network import Network
 from workloads.tensors import INPUT, NetworkError, Tensor
 
@@ -59,9 +59,7 @@ def _step(assembler: Assembler, operation: ModelOperation) -> None:
     constants = [value for value in operands if isinstance(value, Constant)]
     if len(constants) == len(operands):
         if operation.verb in PRODUCTS and any(one.trained for one in constants):
-            assembler.notes.append(
-                f"{operation.name}: a product of parameters alone is not counted, nor its gradients"
-            )
+            assembler.notes.append(f"{operation.name}: {OF_PARAMETERS}")
         for i, (name, shape) in enumerate(operation.outputs.items()):
             how = operation.attributes.get("part", name)
             assembler.values[name] = Constant.of(f"{how} {i}", shape, constants)

@@ -7,7 +7,8 @@ takes its operands in this order, and these attributes:
 - ``conv``: x, weight, [bias]; kernel, stride, padding, dilation, groups, transposed
 - ``matmul``: a, b (either may be constant), [bias]; transposed (which operands)
 - ``einsum``: a, b; equation
-- ``attention``: q, k, v, [mask]; heads, kv_heads where those are not a dimension
+- ``attention``: q, k, v, [mask], [past k, past v]; heads, kv_heads where those are not a
+  dimension; further (names of all keys, all values and scores, where those are read)
 - ``experts``: x, a matrix for each expert, offsets, [bias]: each row of x meets one of them
 - ``embedding``: table, ids
 - ``embedding_bag``: table, ids, [offsets], [weights of ids]
@@ -32,6 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Shape = tuple[int, ...]
+OF_PARAMETERS = "a product of parameters alone is not counted, nor its gradients"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,8 @@ def conv(assembler: Assembler, operation: ModelOperation) -> None:
         assembler.warn(operation, "a convolution with computed kernels")
         assembler.other(operation)
         return
+    if (groups := operation.attributes.get("groups", 1)) < 1:
+        raise NetworkError(f"{groups} groups: at least one")
     shape = operation.output
     dims = _map_dims(value.dims, shape)
     bias, sizes = assembler.operand(operation, 2), _measures(operation)
@@ -56,20 +59,27 @@ def mean(assembler: Assembler, operation: ModelOperation) -> None:
 def cell(assembler: Assembler, operation: ModelOperation) -> None:
     """An LSTM or GRU along a sequence: outputs are all states, then the last ones.
 
-    Attributes: ``hidden``, ``directions``, ``biased``, ``batch_axis`` (0 or 1)
-    and ``split``: whether directions are a dimension of their own (ONNX).
+    Attributes: ``hidden``, ``directions``, ``biased``, ``batch_axis`` (0 or 1), the places of its
+    ``matrices`` and ``biases``, and ``split``: whether directions are a dimension of their own
+    (ONNX). What else is trained (peepholes, first states) is its ``extra``.
     """
     value, attributes = assembler.computed(operation, 0), operation.attributes
     rest = assembler.operands(operation)[1:]
-    trained = {k: n for v in rest if isinstance(v, Constant) for k, n in v.trained.items()}
+    places = (attributes.get("matrices", (1, 2)), attributes.get("biases", (3,)))
+    matrices, biases = ([assembler.operand(operation, at) for at in of] for of in places)
+    others = [v for v in rest if v not in matrices and v not in biases]
     directions, hidden = attributes["directions"], attributes["hidden"]
     height, width = area_of([retag(d, Role.POSITION) for d in value.dims[:2]])
     steps = Tensor(size_of(value.dims[2]), height, width)
     states = replace(steps, channels=directions * hidden)
     sizes = {"input": steps, "output": states, "directions": directions}
-    weight = Constant((), trained)
-    sizes["bias"] = assembler.biased(weight) and attributes["biased"]
-    layer = assembler.weighted(operation, operation.verb, weight, value, **sizes)
+    sizes["extra"] = assembler.count(others)
+    sizes["bias"] = attributes["biased"] and assembler.biased(_all(biases))
+    layer = assembler.weighted(operation, operation.verb, _all(matrices), value, **sizes)
+    shapes = [v.shape for v in matrices if isinstance(v, Constant)]
+    if len(shapes) == len(matrices) and sum(map(math.prod, shapes)) != layer.weights:
+        listed = ", ".join(map(str, shapes))
+        raise NetworkError(f"{layer.weights} weights expected, its tensors are {listed}")
     first, second = (retag(d, Role.POSITION) for d in value.dims[:2])
     both, features = dim(directions, Role.CHANNEL), dim(hidden, Role.CHANNEL)
     every: Dims = (first, second, (*both, *features))
@@ -84,16 +94,22 @@ def cell(assembler: Assembler, operation: ModelOperation) -> None:
         assembler.notes.append(f"{operation.name}: what sets its initial state is not followed")
 
 
+def _all(tensors: Sequence[Value | Constant | None]) -> Constant:
+    """The parameters of several tensors."""
+    constants = (one for one in tensors if isinstance(one, Constant))
+    return Constant((), {key: n for one in constants for key, n in one.trained.items()})
+
+
 def _measures(operation: ModelOperation) -> dict[str, Any]:
     given, windows = operation.attributes, ("kernel", "stride", "padding", "dilation")
-    found = {key: _two(tuple(given[key])) for key in windows if key in given}
+    found = {key: _two(tuple(given[key]), key != "padding") for key in windows if key in given}
     return found | {key: given[key] for key in ("groups", "transposed") if key in given}
 
 
-def _two(values: tuple[int, ...]) -> Sides:
-    """A window's measures as height and width; a third one joins the width."""
+def _two(values: tuple[int, ...], one: int = 1) -> Sides:
+    """A window's measures as height and width (``one`` of a sequence); a third joins the width."""
     if len(values) < 2:
-        return (values[0], 1 if values[0] else 0)
+        return (values[0], int(one))
     return (values[0], math.prod(values[1:]))
 
 

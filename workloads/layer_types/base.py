@@ -175,7 +175,8 @@ FLAGS = frozenset(one.name for one in fields(Layer) if isinstance(one.default, b
 """What of a layer is true or false."""
 
 
-def _is_count(answer: object, least: int = 0) -> bool:
+def is_count(answer: object, least: int = 0) -> bool:
+    """Whether something is a whole number from ``least`` on."""
     return isinstance(answer, Integral) and int(answer) >= least
 
 
@@ -309,7 +310,7 @@ class LayerType:
             return None if key in FLAGS else f"{key} {value!r}: a whole number"
         least = int(key != "padding")
         numbers = sides(value) if key in WINDOW else (value, value)
-        if len(numbers) == 2 and all(_is_count(n, least) for n in numbers):
+        if len(numbers) == 2 and all(is_count(n, least) for n in numbers):
             return None
         return f"{key} {value!r}: at least {least}, and a whole number"
 
@@ -398,16 +399,21 @@ def register(cls: Type) -> Type:
     the old one stays.
     """
     name, whose = getattr(cls, "name", None), _place(cls)
+    if not (isinstance(cls, type) and issubclass(cls, LayerType)):
+        raise NetworkError(f"layer type {whose} is no LayerType; write class ...(LayerType)")
     if not isinstance(name, str) or not name:
         raise NetworkError(f'layer type {whose} has no name; write name = "..." in it')
+    if odd := set(cls.shardable) - set(DIMENSIONS):
+        words = ", ".join(map(repr, sorted(odd)))
+        raise NetworkError(f"layer type {whose}: shardable {words}; of {', '.join(DIMENSIONS)}")
     if name in TYPES and whose != (taken := _place(type(TYPES[name]))):
         raise NetworkError(f"layer type {whose}: {taken} is called {name!r}; choose another name")
     TYPES[name] = cls()
     return cls
 
 
-def _place(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+def _place(cls: Any) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}" if isinstance(cls, type) else repr(cls)
 
 
 def layer_type(name: str) -> LayerType:

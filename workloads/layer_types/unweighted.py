@@ -86,13 +86,17 @@ class AveragePool(Pool):
 
 @register
 class BatchNorm(LayerType):
-    """Each channel less its mean, by its deviation, over the batch; then scaled and shifted."""
+    """Each channel less its mean, by its deviation, over the batch; then scaled and shifted.
+
+    Its size ``untrained`` counts scales and shifts that it does not train, or that are another's.
+    """
 
     name = "batch_norm"
+    keys = ("untrained",)
     statistics = keeps_maps = passing = True
 
     def further_parameters(self, layer: Layer) -> int:
-        return 2 * layer.output.channels
+        return 2 * layer.output.channels - layer.size("untrained", 0)
 
     def forward(self, layer: Layer) -> tuple[Step, ...]:
         """A pass to sum up; what reads it normalises in passing."""

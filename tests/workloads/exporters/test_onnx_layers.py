@@ -1,6 +1,7 @@
 """Every kind of layer as ONNX: its own checker's shapes, and the layer that comes back."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,22 @@ NETWORKS = {
             net.pool("avg", (2, 3), 1, (1, 0), average=True),
         )
     ),
-    "norms": mapped(lambda net: (net.batch_norm("n"), net.relu("r"), net.softmax("s"))),
+    "norms": mapped(
+        lambda net: (
+            net.batch_norm("n"),
+            net.relu("r"),
+            net.softmax("s"),
+            net.layer("batch_norm", "plain", untrained=12),
+        )
+    ),
     "joins": mapped(joined),
     "flat": mapped(lambda net: (net.flatten("flat"), net.fc("f", 4, bias=True), net.fc("g", 2))),
     "cells": sequence(
         lambda net: (
             net.cell("lstm", "l", 6, directions=2, bias=True),
             net.cell("gru", "g", 4),
+            net.layer("gru", "h", features=4),
+            net.layer("gru", "again", features=4, bias=True, shared="h"),
             net.linear("f", 12),
             net.linear("tied", 12, shared="stem", after="f"),
         )
@@ -67,6 +77,20 @@ NETWORKS = {
     "attention": sequence(attended),
     "experts": sequence(
         lambda net: (net.linear("e", 20, groups=4), net.linear("f", 8, groups=4, bias=True))
+    ),
+    "made of more": sequence(
+        lambda net: (
+            net.layer("fc", "lora", features=12, extra=20, bias=True),
+            net.layer("fc", "turned", features=12, shared="lora"),
+            net.layer("lstm", "l", features=12, extra=24),
+        )
+    ),
+    "shared": mapped(
+        lambda net: (
+            net.layer("conv", "again", features=6, kernel=3, padding=1, shared="stem"),
+            net.layer("conv", "c", features=6, kernel=1, groups=2),
+            net.layer("conv", "d", features=6, kernel=1, groups=2, bias=True, shared="c"),
+        )
     ),
     "operators": sequence(
         lambda net: (
@@ -111,6 +135,36 @@ def test_a_transposed_convolution_reaches_its_side(
     inferred = onnx.shape_inference.infer_shapes(model).graph.output[0].type.tensor_type.shape
     assert [d.dim_value for d in inferred.dim][1:] == [6, side, side]
     assert load_network(save(tmp_path, model)).layers == (up,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "stride", "padding", "dilation", "side"),
+    [
+        ("conv", (4, 1), 1, (1, 0), 1, 12),  # "same" of an even kernel
+        ("conv", 3, 1, 1, 2, 10),
+        ("conv", 3, 2, 0, 1, 6),  # behind alone
+        ("max_pool", 3, 2, 0, 1, 6),  # ceil_mode
+        ("conv", 2, 3, 0, 1, 4),  # the last row left out, as the rule is
+    ],
+)
+def test_a_window_reaches_its_side(
+    kind: str, kernel: Any, stride: int, padding: Any, dilation: int, side: int, tmp_path: Path
+) -> None:
+    """Of twelve positions: what is padded behind, and not in front, follows from the output."""
+    shapes = Tensor(4, 12, 12), Tensor(4, side, 12 if kernel == (4, 1) else side)
+    window = Layer("w", kind, ("input",), *shapes, kernel, stride, padding, dilation=dilation)
+    layers = (
+        Layer("stem", "conv", ("input",), shapes[0], shapes[0]),
+        replace(window, inputs=("stem",)),
+    )
+    network = Network("net", shapes[0], layers)
+    assert load_network(save(tmp_path, to_onnx(network))).layers == network.layers
+
+
+def test_a_window_that_leaves_out_the_end_cannot_be_written() -> None:
+    cut = Layer("cut", "conv", ("input",), Tensor(3, 6, 36), Tensor(3, 4, 16), (3, 9))
+    with pytest.raises(NetworkError, match="cut: ONNX has no window that leaves out the end"):
+        to_onnx(Network("cut", cut.input, (cut,)))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -177,6 +231,16 @@ def test_experts_come_back_with_their_own_matrices(tmp_path: Path) -> None:
     network = load_network("mixtral-8x7b:layers=1:seq=64:attention=unfused")
     back = load_network(save(tmp_path, to_onnx(network), "net.onnx"))
     assert (back.weights, back.macs) == (network.weights, network.macs)
+
+
+def test_an_operator_on_repeated_rows_cannot_be_said_in_onnx() -> None:
+    row = Tensor(4, 3)
+    layers = (
+        Layer("f", "fc", ("input",), row, row),
+        Layer("r", "relu", ("f",), row, Tensor(4, 5, 3)),
+    )
+    with pytest.raises(NetworkError, match="r: ONNX has no Relu that writes more than it reads"):
+        to_onnx(Network("repeated", row, layers))
 
 
 def test_a_bag_of_rows_cannot_be_said_in_onnx() -> None:

@@ -46,6 +46,31 @@ def test_views_are_no_layers_and_keep_what_dimensions_mean(
     assert (found["r"].inputs, found["r"].input) == (("stem",), seen)
 
 
+@pytest.mark.parametrize(
+    ("operator", "shape"),
+    [
+        (op("relu", "e", (2, 5, 4, 8), "o"), Tensor(4, 5, 8)),
+        (op("other", "e", (2, 5, 4, 8), "o"), Tensor(4, 5, 8)),
+        (op("add", "e e", (2, 5, 4, 8), "o"), Tensor(4, 5, 8)),
+        (op("other", "e f", (2, 20, 4, 30), "o"), Tensor(4, 20, 30)),  # as a sampled grid
+    ],
+)
+def test_what_an_operator_writes_is_no_repetition(operator: ModelOperation, shape: Tensor) -> None:
+    """Although it reads one row repeated, which itself costs nothing."""
+    found = layers(
+        op("matmul", "x w", (2, 8, 4), "f"),
+        op("transpose", "f", (2, 4, 8), "t", perm=(0, 2, 1)),
+        op("reshape", "t", (2, 1, 4, 8), "u"),
+        op("expand", "u", (2, 5, 4, 8), "e"),
+        operator,
+        constants=trained(w=(4, 4)),
+        x=(2, 8, 4),
+        batch=2,
+    )
+    assert list(found) == ["f", "o"]
+    assert (found["o"].input, found["o"].output) == (Tensor(4, 8), shape)
+
+
 def test_a_map_seen_as_a_vector_is_flattened_once() -> None:
     found = layers(
         STEM,
@@ -79,6 +104,30 @@ def test_unary_operators_keep_shape_and_path(verb: str) -> None:
     assert (layer.kind, layer.input, layer.output) == (verb, Tensor(4, 8, 8), Tensor(4, 8, 8))
     assert layer.parameters == (8 if extra else 0)
     assert [node.name for node in partition_graph(found)] == ["stem", "side"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "trained_"),
+    [
+        ("a b", "c d", (8, 8)),
+        ("a b", "a b", (8, 0)),  # a module that is called twice
+        ("- - m v", "a -", (0, 4)),  # without affine, and with scales alone
+        ("long long2", "a b", (14, 8)),  # one for each position
+    ],
+)
+def test_batch_norms_train_what_tensors_they_have(
+    first: str, second: str, trained_: tuple[int, ...]
+) -> None:
+    shapes = dict.fromkeys("abcd", (4,)) | {"long": (7,), "long2": (7,)}
+    constants = W | trained(**shapes) | {"m": Constant((4,)), "v": Constant((4,))}
+    found = layers(
+        STEM,
+        op("batch_norm", f"stem {first}", (1, 4, 8, 8), "one"),
+        op("batch_norm", f"one {second}", (1, 4, 8, 8), "two"),
+        constants=constants,
+    )
+    assert [found[name].kind for name in ("one", "two")] == ["batch_norm"] * 2
+    assert tuple(found[name].parameters for name in ("one", "two")) == trained_
 
 
 @pytest.mark.parametrize("verb", ["add", "mul"])
@@ -343,6 +392,24 @@ def test_the_same_part_taken_twice_is_one_matrix() -> None:
         batch=2,
     )
     assert found.weights == 16
+
+
+def test_all_that_a_matrix_is_made_of_is_trained() -> None:
+    """A low rank added to it, used twice, and a scale of each row."""
+    found = network(
+        op("matmul", "a b", (6, 4), "ab"),
+        op("add", "w ab", (6, 4), "adapted"),
+        op("other", "v g", (4, 4), "normed", operator="weight_norm"),
+        op("matmul", "x adapted", (2, 4), "f", transposed=(1,)),
+        op("matmul", "x adapted", (2, 4), "again"),
+        op("matmul", "f normed", (2, 4), "h"),
+        constants=trained(w=(6, 4), a=(6, 2), b=(2, 4), v=(4, 4), g=(4, 1)),
+        x=(2, 6),
+        batch=2,
+    )
+    assert [layer.extra for layer in found.layers] == [12 + 8, 0, 4]
+    assert found.parameters == 24 + 20 + 16 + 4
+    assert found.notes == ("ab: a product of parameters alone is not counted, nor its gradients",)
 
 
 def test_unequal_parts_meet_those_of_their_size_again() -> None:

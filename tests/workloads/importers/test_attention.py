@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workloads.importers.models import layers, op, trained
-from workloads import Layer, Tensor
+from tests.workloads.importers.models import layers, network, op, trained
+from workloads import Layer, Tensor, with_attention
 from workloads.importers.neutral import ModelOperation
 
 SIDES = st.integers(1, 4)
@@ -77,6 +77,20 @@ def test_fewer_heads_of_keys_serve_several_of_queries() -> None:
     assert found["att.scores"].groups == 6
     assert found["att.scores"].operands[1] == Tensor(8, 7)
     assert found["att.scores"].macs == 6 * 5 * 4 * 7
+
+
+def test_a_trained_mask_is_added_and_counted_fused_too() -> None:
+    shape = (1, 2, 5, 4)
+    found = network(
+        op("relu", "x", shape, "q"),
+        op("attention", "q q q m", shape, "att"),
+        op("attention", "att q q m", shape, "again"),
+        op("matmul", "again w", (1, 2, 5, 3), "out"),
+        constants=trained(w=(4, 3), m=(5, 5)),
+        x=shape,
+    )
+    assert [layer.name for layer in found.layers if layer.extra] == ["att.mask"]
+    assert found.parameters == with_attention(found, "fused").parameters == 12 + 25
 
 
 @pytest.mark.parametrize("mask", ["", " x"])

@@ -17,6 +17,7 @@ from workloads.importers.dims import (
     reshaped,
     shape_of,
     tensor_of,
+    written,
 )
 
 SAMPLE, CHANNEL, POSITION, COPY = Role
@@ -80,6 +81,17 @@ def test_copies_are_no_elements() -> None:
     assert tensor_of(many) == tensor_of(keys) == Tensor(16, 7)
     assert tensor_of(reshaped(many, (6, 7, 8))) == Tensor(16, 7)
     assert shape_of(expanded(keys, (9, 2, 3, 7, 8))) == (9, 2, 3, 7, 8)
+
+
+def test_copies_that_are_written_are_elements_or_samples() -> None:
+    keys = expanded(dims((2, SAMPLE), (1, POSITION), (7, POSITION), (8, CHANNEL)), (2, 3, 7, 8))
+    assert tensor_of(written(keys, 2)) == Tensor(8, 3, 7)
+    merged = written(reshaped(keys, (6, 7, 8)), 2)
+    assert (tensor_of(merged), count(merged, SAMPLE)) == (Tensor(8, 3, 7), 2)
+    wide = reshaped(expanded(dims((7, POSITION), (1, CHANNEL), (8, CHANNEL)), (7, 3, 8)), (7, 24))
+    assert tensor_of(written(wide, 2)) == Tensor(24, 7)
+    mask = expanded(dims((1, SAMPLE), (7, POSITION)), (2, 7))
+    assert tensor_of(written(mask, 2)) == Tensor(1, 7)  # one for each sample
 
 
 def test_slices_and_paddings_keep_what_dimensions_mean() -> None:

@@ -85,6 +85,8 @@ def test_a_product_of_two_computed_tensors(case: tuple[str, dict[str, int]]) -> 
         ("bhid,bhjd->bhij", (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 5, 7), 420),
         ("...id,...jd->...ij", (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 5, 7), 420),
         (" b d , d f -> b f ", (2, 4), (4, 6), (2, 6), 24),
+        ("bsd,df", (2, 5, 4), (4, 6), (2, 6, 5), 120),  # as bfs: in order
+        ("...d,df", (2, 5, 4), (4, 6), (2, 5, 6), 120),
     ],
 )
 def test_ellipses_and_blanks(
@@ -144,6 +146,29 @@ def test_an_elementwise_product_has_a_multiplication_each() -> None:
         batch=2,
     )
     assert found.layers[-1].macs == 20
+
+
+@pytest.mark.parametrize(
+    ("equation", "w", "result", "output"),
+    [
+        ("bij,j->bij", (4,), (2, 5, 4), Tensor(4, 5)),
+        ("bij,ij->bji", (5, 4), (2, 4, 5), Tensor(4, 5)),
+        ("bij,k->bijk", (3,), (2, 5, 4, 3), Tensor(12, 5)),
+    ],
+)
+def test_a_gate_is_no_product(
+    equation: str, w: tuple[int, ...], result: tuple[int, ...], output: Tensor
+) -> None:
+    found = network(
+        op("matmul", "x v", (2, 5, 4), "a"),
+        op("einsum", "a w", result, "e", equation=equation),
+        constants=trained(v=(4, 4), w=w),
+        x=(2, 5, 4),
+        batch=2,
+    )
+    gate = found.layers[-1]
+    assert (gate.operator, gate.output, gate.macs, gate.extra) == ("mul", output, 0, prod(w))
+    assert found.notes == ()
 
 
 def test_a_constant_in_front_changes_places() -> None:

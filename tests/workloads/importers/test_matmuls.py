@@ -2,6 +2,7 @@
 
 from math import prod
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,6 +125,30 @@ def test_a_product_of_two_computed_tensors_counts_its_groups(
     assert found.operands[1].elements == heads * depth * columns
 
 
+def test_a_bias_of_two_computed_tensors_is_an_addition() -> None:
+    found = network(
+        op("matmul", "x w", (2, 5, 4), "a"),
+        op("matmul", "a a b", (2, 5, 5), "m", transposed=(1,)),
+        constants=trained(w=(4, 4), b=(5,)),
+        x=(2, 5, 4),
+        batch=2,
+    )
+    assert [layer.operator or layer.kind for layer in found.layers] == ["fc", "matmul", "add"]
+    assert found.parameters == 16 + 5
+
+
+@pytest.mark.parametrize(("shape", "own"), [((1,), 1), ((5, 6), 30), ((1, 6), 6)])
+def test_a_bias_counts_its_own_elements(shape: tuple[int, ...], own: int) -> None:
+    found = layers(
+        op("matmul", "x w b", (2, 5, 6), "f"),
+        op("matmul", "x w b", (2, 5, 6), "again"),
+        constants=trained(w=(4, 6), b=shape),
+        x=(2, 5, 4),
+        batch=2,
+    )
+    assert [layer.parameters for layer in found.values()] == [24 + own, 0]
+
+
 def test_heads_that_read_one_pair_of_keys_have_it_once() -> None:
     """A second operand repeated to four heads is still one matrix."""
     found = layers(
@@ -156,11 +181,12 @@ def test_a_vector_is_a_row_in_front_and_a_column_behind() -> None:
     [
         (op("matmul", "x w", (2, 5, 7), "f"), "(2, 5, 4) times (4, 6) is not (2, 5, 7)"),
         (op("matmul", "x -", (2, 5, 7), "f"), "a product takes two operands"),
+        (op("matmul", "x v", (3, 5, 6), "f"), "(2, 5, 4) times (3, 4, 6) is not (3, 5, 6)"),
     ],
 )
 def test_products_that_do_not_fit(operation: object, words: str) -> None:
     with pytest.raises(NetworkError) as caught:
-        network(operation, constants=trained(w=(4, 6)), x=(2, 5, 4), batch=2)  # type: ignore[arg-type]
+        network(operation, constants=trained(w=(4, 6), v=(3, 4, 6)), x=(2, 5, 4), batch=2)  # type: ignore[arg-type]
     assert words in str(caught.value)
 
 
@@ -218,3 +244,32 @@ def test_experts_of_another_form() -> None:
     assert found.layers[1].kind == "other"
     with pytest.raises(NetworkError, match=r"\(5, 6\) times \(4, 9, 3\) is not \(5, 3\)"):
         network(op("experts", "x u", (5, 3), "moe"), constants=w, x=(5, 6), batch=5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "x", "w", "y"),
+    [
+        ("x w", (2, 1, 10, 16), (4, 16, 8), (2, 4, 10, 8)),
+        ("w x", (2, 1, 16, 10), (4, 8, 16), (2, 4, 8, 10)),
+        ("x w", (2, 3, 1, 10, 16), (3, 4, 16, 8), (2, 3, 4, 10, 8)),  # 3 meet 3, 4 meet one
+        ("x w", (1, 10, 16), (4, 16, 8), (4, 10, 8)),
+    ],
+)
+def test_matrices_that_meet_the_same_rows(
+    inputs: str, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...]
+) -> None:
+    """Each with all of them, as numpy broadcasts; a product behind reads what comes out."""
+    turned = inputs == "w x"
+    one, other = (w, x) if turned else (x, w)
+    assert np.matmul(np.zeros(one), np.zeros(other)).shape == y
+    batch = x[0]
+    found = network(
+        op("matmul", inputs, y, "f"),
+        op("matmul", "f v", (*y[:-1], 5), "g"),
+        constants=trained(w=w, v=(y[-1], 5)),
+        x=x,
+        batch=batch,
+    )
+    assert found.layers[0].macs * batch == prod(y) * 16
+    assert found.layers[1].macs * batch == prod(y) * 5
+    assert found.layers[0].weights == prod(w)

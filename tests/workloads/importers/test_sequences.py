@@ -3,18 +3,18 @@
 import pytest
 
 from tests.workloads.importers.models import layers, network, op, trained
-from workloads import Tensor
+from workloads import NetworkError, Tensor
 from workloads.importers.neutral import Constant, ModelOperation
 
 CELLS = {"lstm": 4, "gru": 3}
 """Gates of each."""
+ATTRIBUTES = {"hidden": 4, "directions": 1, "biased": True, "batch_axis": 0, "split": False}
 
 
 def cell(
     verb: str, inputs: str, outputs: dict[str, tuple[int, ...]], **changes: object
 ) -> ModelOperation:
-    attributes = {"hidden": 4, "directions": 1, "biased": True, "batch_axis": 0, "split": False}
-    return op(verb, inputs, outputs, "cell", **(attributes | changes))
+    return op(verb, inputs, outputs, "cell", **(ATTRIBUTES | changes))
 
 
 def matrices(verb: str, into: int, hidden: int, directions: int = 1) -> dict[str, Constant]:
@@ -89,6 +89,28 @@ def test_all_states_and_the_last_ones_keep_their_meaning(
     assert found["all"].input == Tensor(8, 7)
     assert found["end"].input == Tensor(8)
     assert found["all"].inputs == found["end"].inputs == ("cell",)
+
+
+def test_first_states_and_peepholes_are_trained_too() -> None:
+    """A cell that is used again brings what it has not had before."""
+    found = layers(
+        cell("lstm", "x w r b - h c p", {"y": (2, 7, 4)}),
+        op("lstm", "y w r b - k", {"z": (2, 7, 4)}, "again", **ATTRIBUTES),
+        constants=matrices("lstm", 4, 4)
+        | trained(h=(1, 1, 4), c=(1, 1, 4), p=(1, 12), k=(1, 1, 4)),
+        x=(2, 7, 4),
+        batch=2,
+    )
+    assert [layer.extra for layer in found.values()] == [4 + 4 + 12, 4]
+    assert (found["again"].shared, found["again"].parameters) == ("cell", 4)
+
+
+def test_matrices_of_another_size_are_refused() -> None:
+    words = r"128 weights expected, its tensors are \(1, 16, 3\), \(1, 16, 4\)"
+    with pytest.raises(NetworkError, match=words):
+        layers(
+            cell("lstm", "x w r", {"y": (2, 7, 4)}), constants=matrices("lstm", 3, 4), x=(2, 7, 4)
+        )
 
 
 def test_a_computed_initial_state_is_noted() -> None:

@@ -5,6 +5,7 @@ import pytest
 from tests.workloads.importers.models import layers, network, op, trained
 from workloads import NetworkError, Tensor
 from workloads.importers.neutral import Constant
+from workloads.transforms import useful_products
 
 STEM = op("conv", "x w", (1, 4, 8, 8), "stem")
 W = trained(w=(4, 3, 1, 1))
@@ -72,6 +73,15 @@ def test_a_transposed_convolution_is_counted_on_its_input() -> None:
     assert found.macs == 60 * 16
 
 
+def test_a_sequence_is_padded_along_its_one_dimension() -> None:
+    """Each of 4 elements meets 4 of a kernel, but for the outer ones at both ends."""
+    measures = {"kernel": (4,), "stride": (2,), "padding": (1,), "transposed": True}
+    up = op("conv", "x w", (1, 5, 8), "up", **measures)
+    found = layers(up, constants=trained(w=(3, 5, 4)), x=(1, 3, 4))["up"]
+    assert (found.kernel, found.padding) == ((4, 1), (1, 0))
+    assert useful_products(found) == 3 * 5 * (4 * 4 - 2)
+
+
 def test_computed_kernels_are_an_operator_with_a_note() -> None:
     found = network(STEM, op("conv", "stem stem", (1, 4, 8, 8), "dynamic"), constants=W)
     assert found.layers[-1].operator == "conv"
@@ -89,6 +99,7 @@ def test_computed_kernels_are_an_operator_with_a_note() -> None:
             W,
             "15 weights expected, its tensor is (4, 3, 1, 1)",
         ),
+        (op("conv", "x w", (1, 4, 8, 8), "c", groups=0), W, "0 groups: at least one"),
         (op("conv", "x w", (1, 4, 8), "c"), W, "a map of 4 dimensions cannot become (1, 4, 8)"),
         (op("max_pool", "x", (1, 3, 4), "p", kernel=(2, 2)), {}, "cannot become (1, 3, 4)"),
         (op("max_pool", "y", (1, 3, 4, 4), "p"), {}, "it reads 'y', which nothing before it makes"),

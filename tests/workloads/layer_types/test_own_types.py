@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from workloads import NetworkError
+from workloads import Builder, NetworkError
 from workloads.layer_types import TYPES, LayerType, register
 
 
@@ -26,6 +26,33 @@ def test_a_name_is_taken_once() -> None:
         register(other)
     assert TYPES["conv"] is before
     assert register(type(before)) is type(before)  # a module that is loaded again
+
+
+@pytest.mark.parametrize("answer", [-5, 2.5, float("nan")])
+@pytest.mark.parametrize("count", ["weights", "macs", "further_parameters"])
+def test_what_a_type_counts_is_whole_and_not_negative(count: str, answer: float) -> None:
+    register(type("Mine", (LayerType,), {"name": "mine", count: lambda self, layer: answer}))
+    net = Builder("net", 4, 2)
+    net.linear("f", 4)
+    net.layer("mine", "own")
+    with pytest.raises(
+        NetworkError, match=rf"layer 'own': its type mine says {answer} \w+: a whole"
+    ):
+        net.build()
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ("text", "layer type 'text' is no LayerType"),
+        (type("Mine", (), {"name": "mine"}), "Mine is no LayerType"),
+        (type("Mine", (LayerType,), {"name": "mine", "shardable": ("sampels",)}), "'sampels'; of"),
+    ],
+)
+def test_what_is_no_type_is_refused(own: Any, words: str) -> None:
+    with pytest.raises(NetworkError, match=words):
+        register(own)
+    assert "mine" not in TYPES
 
 
 @pytest.mark.parametrize("own", [{}, {"name": ""}, {"name": 3}])

@@ -53,8 +53,10 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
     sizes: dict[str, int] = {}
     for option in options.split(":"):
         key, _, text = option.partition("=")
-        if not key or not (text.isascii() and text.isdigit() and 0 < len(text) < 10):
-            raise NetworkError(f"{name!r}: expected DIM=N after the colon, found {option!r}")
+        whole = text.isascii() and text.isdigit() and len(text) < 10
+        if not key or not whole or not int(text):
+            at_least = f"expected DIM=N after the colon, N at least 1, found {option!r}"
+            raise NetworkError(f"{name!r}: {at_least}")
         sizes[key] = int(text)
     return f"{path}.onnx", sizes
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import numpy_helper, shape_inference
 
-from workloads.importers.neutral import Constant, Model, ModelOperation, Shape, printable
+from workloads.importers.neutral import (
+    OF_PARAMETERS,
+    Constant,
+    Model,
+    ModelOperation,
+    Shape,
+    printable,
+)
 from workloads.importers.onnx import guard, operators
 from workloads.importers.onnx.guard import LARGEST, MOST_MADE
 from workloads.importers.onnx.tensors import FLOATS, Tensors, fold, of_constant
@@ -28,6 +36,8 @@ class Reader:
         self.imports = list(model.opset_import)
         self.operations: list[ModelOperation] = []
         self.notes: list[str] = []
+        self._held = set[str]()
+        """Tensors of real numbers in Constant nodes."""
         self.declared = {v.name: v.type for v in [*self.graph.value_info, *self.graph.output]}
 
     def model(self) -> Model:
@@ -35,13 +45,14 @@ class Reader:
         inputs = self._known_at_first()
         self._check_given()
         self._nodes()
-        types = self.tensors.types
+        operations, types = self._reaching(), self.tensors.types
+        self._note_weights(operations, inputs)
         return Model(
             printable(Path(self.path).stem),
             self.path,
             inputs,
             self.tensors.constants,
-            tuple(self.operations),
+            operations,
             self.tensors.batch,
             frozenset(n for n in inputs if types[n].tensor_type.elem_type not in FLOATS),
             f"ONNX file {self.path}",
@@ -74,6 +85,37 @@ class Reader:
                 problem = f"{type(error).__name__}: {error}"[:300]
                 raise NetworkError(f"{self.path}, node {name!r}: malformed ({problem})") from None
 
+    def _reaching(self) -> tuple[ModelOperation, ...]:
+        """Operations from which an output of the graph is reached; all where there is none."""
+        needed, kept = {value.name for value in self.graph.output}, list[ModelOperation]()
+        for one in reversed(self.operations):
+            if not needed.isdisjoint((*one.outputs, *one.attributes.get("further", ()))):
+                needed |= {*filter(None, one.inputs)}
+                kept.append(one)
+        names = {one.name for one in kept or self.operations}
+        views = {*operators.VIEWS.values(), "transpose", "select"}  # which cost nothing
+        dead = (o for o in self.operations if o.name not in names and o.verb not in views)
+        left = dict.fromkeys(one.name for one in dead)
+        if left:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            self.notes.append(
+                f"{next(iter(left))}{more}: no output of the graph needs it; left out"
+            )
+        return tuple(reversed(kept)) or tuple(self.operations)
+
+    def _note_weights(
+        self, operations: Sequence[ModelOperation], inputs: Mapping[str, Shape]
+    ) -> None:
+        """Products with a further input that has no samples: it may be a matrix that is trained."""
+        _, *further = inputs
+        for one in operations:
+            for read in one.inputs[:2] if one.verb in ("conv", "matmul") else ():
+                if read in further and inputs[read][:1] != (self.tensors.batch,):
+                    self.notes.append(
+                        f"{one.name}: {read!r} is an input of the model; what is trained must be "
+                        "in the file: export it with initializers"
+                    )
+
     def _check_given(self) -> None:
         """A size for a dimension that the file does not name is a slip of the pen."""
         declared = [*self.graph.input, *self.graph.value_info, *self.graph.output]
@@ -90,7 +132,7 @@ class Reader:
             if tensor and tensor not in self.tensors.types:
                 raise NetworkError(
                     f"it reads {tensor!r}, which nothing before it makes "
-                    "(a cycle, or nodes out of order)"
+                    "(a cycle, nodes out of order, or an initializer that the file lacks)"
                 )
         for tensor in node.output:
             if tensor and tensor in self.tensors.types:
@@ -100,8 +142,14 @@ class Reader:
             return
         shapes = self._shapes(name, node)
         constants = self.tensors.constants
+        if node.op_type in operators.SETTINGS:
+            reads = [read for at, read in enumerate(reads) if not at or read not in constants]
+        if node.op_type == "Add" and self.operations:
+            self._held_bias(reads, self.operations[-1])
         if self._measured(node) or all(read in constants or not read for read in reads):
-            self._fold(node, shapes)
+            self._fold(node, shapes, reads)
+            if node.op_type in operators.PRODUCTS and any(constants[o].trained for o in shapes):
+                self.notes.append(f"{name}: {OF_PARAMETERS}")
             return
         understood = operators.translate(name, node, shapes, tuple(reads), self.tensors)
         self.operations += understood
@@ -110,6 +158,8 @@ class Reader:
         """A constant in the graph itself: known, and not trained."""
         made = node.output[0]
         self.tensors.constant(made, of_constant(node), f"node {name!r}")
+        if self.tensors.constants[made].trained:
+            self._held.add(made)
         self.tensors.constants[made] = Constant(self.tensors.constants[made].shape)
 
     def _measured(self, node: onnx.NodeProto) -> bool:
@@ -122,10 +172,24 @@ class Reader:
         self.tensors.values[node.output[0]] = value if node.op_type == "Shape" else shape.prod()
         return True
 
-    def _fold(self, node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> None:
+    def _held_bias(self, reads: list[str], product: ModelOperation) -> None:
+        """A vector in a Constant node, added to a product, is trained as its matrix there is."""
+        if product.verb == "matmul" and not product.outputs.keys().isdisjoint(reads):
+            for read in self._held.intersection(reads):
+                if self.tensors.shape(read) == product.output[-1:]:
+                    trained = {read: product.output[-1]}
+                    self.tensors.constants[read] = Constant(product.output[-1:], trained)
+
+    def _fold(
+        self, node: onnx.NodeProto, shapes: Mapping[str, Shape], reads: Iterable[str]
+    ) -> None:
         """A node of constants: its outputs are constants, with values where they are small."""
         known = self.tensors.constants
-        constants = [known[name] for name in node.input if name in known]
+        constants = [known[name] for name in reads if name in known]
+        if node.op_type == "DequantizeLinear":  # whole numbers, but weights
+            first = constants[0]
+            trained = first.trained or {node.input[0]: math.prod(first.shape)}
+            constants = [replace(first, trained=trained)]
         others = [n for n in node.input if n not in known or not known[n].trained]
         how = f"{node.op_type} {others} {[a.SerializeToString() for a in node.attribute]}"
         elements = sum(math.prod(shape) for shape in shapes.values())

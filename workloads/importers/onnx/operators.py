@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,17 @@ NAMES = {
     "InstanceNormalization": "instance_norm",
     "GroupNormalization": "group_norm",
 }
+SETTINGS = frozenset(
+    ["Resize", "Upsample", "Pad", "Clip", "OneHot", "QuantizeLinear", "DequantizeLinear"]
+)
+"""Operators whose constants, but for the first operand, say how: they are not trained."""
+PRODUCTS = frozenset(
+    ["MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", "Attention", "LSTM", "GRU"]
+)
+_REDUCTIONS = """
+    ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
+    ReduceSum ReduceSumSquare ArgMax ArgMin
+"""
 _NOT_UNDERSTOOD = """
     RNN ConvInteger MatMulInteger QLinearConv QLinearMatMul DeformConv If Loop Scan
     SequenceMap STFT DFT
@@ -130,14 +142,18 @@ def _global_pool(item: _Node) -> list[ModelOperation]:
     return [item.operation("max_pool", kernel=item.shape(0)[2:])]
 
 
-def _reduce_mean(item: _Node) -> list[ModelOperation]:
-    axes = item.attributes.get("axes")
-    if axes is None and item.input(1):
+def _reduction(item: _Node) -> list[ModelOperation]:
+    """Axes are an attribute or an operand; all of them where none is said."""
+    kind, axes = item.node.op_type, item.attributes.get("axes")
+    if kind.startswith("Arg"):
+        axes = [item.attributes.get("axis", 0)]
+    elif axes is None and item.input(1):
         axes = item.tensors.integers(item.input(1))
-    if axes is None:
+    if not axes and not item.attributes.get("noop_with_empty_axes"):
         axes = range(len(item.shape(0)))
-    attributes = {"axes": tuple(axes)}
-    return [ModelOperation(item.name, "mean", item.reads[:1], item.outputs, attributes)]
+    attributes = {"axes": tuple(axes or ()), "operator": _snake(kind)}
+    verb = "mean" if kind == "ReduceMean" else "other"
+    return [ModelOperation(item.name, verb, item.reads[:1], item.outputs, attributes)]
 
 
 def _gemm(item: _Node) -> list[ModelOperation]:
@@ -157,7 +173,7 @@ def _gemm(item: _Node) -> list[ModelOperation]:
 
 def _gather(item: _Node) -> list[ModelOperation]:
     axis, ids = item.attributes.get("axis", 0), item.shape(1)
-    if item.constant(0) and axis == 0:
+    if item.constant(0) and axis in (0, -len(item.shape(0))):
         return [item.operation("embedding")]
     if item.constant(1) and not item.constant(0) and len(ids) <= 1:
         verb = "slice" if ids else "select"
@@ -176,14 +192,25 @@ def _cell(item: _Node) -> list[ModelOperation]:
     else:
         outputs = dict(item.outputs)
     attributes = {
-        "hidden": item.shape(2)[2],
+        "hidden": item.attributes.get("hidden_size", item.shape(2)[2]),
         "directions": 1 + both,
         "biased": bool(item.input(3)),
         "batch_axis": batch_axis,
         "split": True,
     }
-    verb = item.node.op_type.lower()
-    return [ModelOperation(item.name, verb, item.reads, outputs, attributes)]
+    reads = [*item.reads]
+    for at in (5, 6):
+        if item.constant(at) and _is_given(item, at, batch_axis):
+            reads[at] = ""
+    return [ModelOperation(item.name, item.node.op_type.lower(), tuple(reads), outputs, attributes)]
+
+
+def _is_given(item: _Node, at: int, batch_axis: int) -> bool:
+    """Whether a first state is nothing trained: zeros, or one for each of several samples."""
+    shape, values = item.shape(at), item.tensors.values.get(item.input(at))
+    own = sum(item.tensors.constants[item.input(at)].trained.values())
+    zeros = values is not None and not values.any()
+    return zeros or (shape[batch_axis] > 1 and own == math.prod(shape))
 
 
 def _dropout(item: _Node) -> list[ModelOperation]:
@@ -198,12 +225,20 @@ def _dropout(item: _Node) -> list[ModelOperation]:
 
 
 def _attention(item: _Node) -> list[ModelOperation]:
-    attributes = {"causal": bool(item.attributes.get("is_causal", 0))}
+    attributes: dict[str, Any] = {"causal": bool(item.attributes.get("is_causal", 0))}
     if len(item.shape(0)) == 3:
         attributes |= {
             "heads": item.attributes["q_num_heads"],
             "kv_heads": item.attributes["kv_num_heads"],
         }
+    attributes["further"] = tuple(item.node.output[1:])
+    for at, name in enumerate(item.node.output[1:3], 1):  # not inferred where there is no past
+        shape, heads = item.shape(at), attributes.get("kv_heads", 1)
+        if len(shape) == 3:
+            shape = (shape[0], heads, shape[1], shape[2] // heads)
+        before = item.shape(at + 3)[2] if item.input(at + 3) else 0
+        kind = item.tensors.types[item.input(at)].tensor_type.elem_type
+        item.tensors.set(name, kind, (*shape[:2], before + shape[2], shape[3]))
     return [ModelOperation(item.name, "attention", item.reads, item.outputs, attributes)]
 
 
@@ -221,7 +256,7 @@ TRANSLATED: dict[str, Callable[[_Node], list[ModelOperation]]] = {
     **dict.fromkeys(("Conv", "ConvTranspose"), _conv),
     **dict.fromkeys(("MaxPool", "AveragePool"), _pool),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), _global_pool),
-    "ReduceMean": _reduce_mean,
+    **dict.fromkeys(_REDUCTIONS.split(), _reduction),
     "Gemm": _gemm,
     "Gather": _gather,
     **dict.fromkeys(("LSTM", "GRU"), _cell),

@@ -122,7 +122,7 @@ class Tensors:
                 raise NetworkError(f"{where}: dimension {axis} is {dim.dim_value}")
             return dim.dim_value
         if dim.dim_param in self.given:
-            return max(1, self.given[dim.dim_param])
+            return self.given[dim.dim_param]
         unnamed = axis == 0 and not dim.dim_param
         if unnamed or (dim.dim_param and dim.dim_param == self.sample):
             return 1

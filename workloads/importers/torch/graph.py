@@ -17,6 +17,10 @@ from workloads.tensors import NetworkError
 
 _NEVER_READ = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
+_BLOCKS = frozenset({"wrap_with_autocast", "wrap_with_set_grad_enabled"})
+_NO_GRADIENT = "accelarray_no_gradient"
+"""Of a node, the block without gradients that it was in."""
+
 
 class Reader:
     """Operations and constants so far; a node's tensor is named after the node.
@@ -29,6 +33,7 @@ class Reader:
     ) -> None:
         self.title = title
         self.program = program
+        _inline(program.graph_module)
         self.constants: dict[str, Constant] = {}
         self.operations: list[ModelOperation] = []
         self._notes = list(notes)
@@ -38,6 +43,7 @@ class Reader:
         """Results of operators that work in place."""
         self._written: dict[str, str] = {}
         """Of tensors into which something was written their names from then on."""
+        self._blocks = set[str]()
         self._computed: set[str] = set()
         """Tensors that depend on an input."""
 
@@ -98,7 +104,9 @@ class Reader:
             for one in made:
                 reads = tuple(now.get(name, name) for name in one.inputs)
                 self.operations.append(replace(one, inputs=reads))
-                self._computed |= {*one.outputs} if self._computed & {*reads} else set()
+                if self._computed & {*reads}:
+                    self._computed |= {*one.outputs}
+                    self._note_block(node)
             if base is not None:
                 now[base.name] = next(iter(made[-1].outputs))
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
@@ -106,6 +114,11 @@ class Reader:
             raise NetworkError(
                 f"{self.title}, node {node.name!r}: {node.target} is not read ({problem})"
             ) from None
+
+    def _note_block(self, node: torch.fx.Node) -> None:
+        if (block := node.meta.get(_NO_GRADIENT)) and block not in self._blocks:
+            self._blocks.add(block)
+            self._notes.append(f"{node.name}: gradients go through no_grad here")
 
     def _written_into(self, node: torch.fx.Node) -> torch.fx.Node | None:
         """The tensor into a view of which a node writes, where it is read again; else None."""
@@ -170,6 +183,24 @@ class Reader:
         """The module that a node belongs to."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         return str(stack[-1][0]).removeprefix("L['self']").lstrip(".") if stack else ""
+
+
+def _inline(module: torch.fx.GraphModule) -> None:
+    """What is done under autocast or no_grad becomes a part of the graph around it."""
+    graph = module.graph
+    for node in [one for one in graph.nodes if str(one.target) in _BLOCKS]:
+        at = next(i for i, one in enumerate(node.args) if getattr(one, "op", "") == "get_attr")
+        body = getattr(module, node.args[at].target)
+        _inline(body)
+        reads = [one for one in body.graph.nodes if one.op == "placeholder"]
+        for one in body.graph.nodes:
+            one.meta |= {_NO_GRADIENT: node.name} if node.args[0] is False else {}
+        with graph.inserting_before(node):
+            made = graph.graph_copy(body.graph, dict(zip(reads, node.args[at + 1 :], strict=True)))
+        for user in [*node.users]:  # each takes one of what the block makes
+            user.replace_all_uses_with(made[user.args[1]])
+            graph.erase_node(user)
+        graph.erase_node(node)
 
 
 def shapes_of(name: str, value: Any) -> Mapping[str, Shape]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import string
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,9 +34,12 @@ SIMPLE = {
     "sub": "add",
     "div": "mul",
 }
-HIDDEN_PRODUCTS = frozenset(
-    ["rnn_tanh", "rnn_relu", "bilinear", "cdist", "lstm_cell", "gru_cell", "baddbmm"]
-)
+_HIDDEN = """
+    rnn_tanh rnn_relu rnn_tanh_cell rnn_relu_cell lstm_cell gru_cell bilinear _trilinear cdist
+    addbmm dot vdot linalg_vecdot linalg_multi_dot matrix_power linalg_matrix_power conv_tbc
+    _scaled_mm
+"""
+HIDDEN_PRODUCTS = frozenset(_HIDDEN.split())
 """Operators with products inside that no layer stands for."""
 
 
@@ -135,14 +139,15 @@ def _conv(call: Call) -> ModelOperation:
     def measure(at: int, key: str, default: int) -> tuple[int, ...]:
         value = call.arg(at, key, default)
         if isinstance(value, str):
-            return tuple(k // 2 if value == "same" else 0 for k in kernel)
+            reach = [(k - 1) * d // 2 for k, d in zip(kernel, measure(*dilation, 1), strict=True)]
+            return tuple(reach) if value == "same" else (0,) * dims
         return _along(dims, value)
 
     kernel = call.shape(1)[2:]
     transposed = call.kind.startswith("conv_transpose")
-    groups, dilation = (
-        ((6, "groups"), (7, "dilation")) if transposed else ((6, "groups"), (5, "dilation"))
-    )
+    groups, dilation = (6, "groups"), (7 if transposed else 5, "dilation")
+    if call.kind.endswith("convolution"):  # of either kind
+        groups, transposed = (8, "groups"), bool(call.arg(6, "transposed"))
     return call.operation(
         "conv",
         *(call.arg(i, key) for i, key in enumerate(("input", "weight", "bias"))),
@@ -208,6 +213,8 @@ def _linear(call: Call) -> ModelOperation:
 def _addmm(call: Call) -> list[ModelOperation]:
     """Bias + a @ b; a computed bias is an addition of its own."""
     bias, left, right = call.node.args[:3]
+    if call.node.kwargs.get("beta") == 0:
+        return [call.operation("matmul", left, right)]
     if tensor_name(bias) in call.constants:
         return [call.operation("matmul", left, right, bias)]
     shape, inner = next(iter(call.outputs.values())), f"{call.name}.product"
@@ -223,9 +230,22 @@ def _einsum(call: Call) -> ModelOperation:
     return call.operation("einsum", *operands, equation=equation)
 
 
+def _tensordot(call: Call) -> ModelOperation:
+    """Pairs of dimensions summed over, as an Einstein sum; of ``inner`` the last ones."""
+    ranks = len(call.shape(0)), len(call.shape(1))
+    one, other = string.ascii_lowercase[: ranks[0]], [*string.ascii_uppercase[: ranks[1]]]
+    pairs = zip(call.arg(2, "dims_self", [-1]), call.arg(3, "dims_other", [-1]), strict=True)
+    for i, j in pairs:
+        other[j] = one[i]
+    result = "".join(c for c in (*one, *other) if (c in one) != (c in other))
+    equation = f"{one},{''.join(other)}->{result}"
+    return call.operation("einsum", *call.node.args[:2], equation=equation)
+
+
 def _attention(call: Call) -> ModelOperation:
     causal = call.arg(5, "is_causal", False) is True
-    return call.operation("attention", *call.node.args[:3], causal=causal)
+    mask = call.arg(3, "attn_mask")
+    return call.operation("attention", *call.node.args[:3], mask, causal=causal)
 
 
 def _transpose(call: Call) -> ModelOperation:
@@ -339,6 +359,8 @@ def _cell(call: Call) -> list[ModelOperation]:
                     "hidden": hidden,
                     "directions": directions,
                     "biased": bool(biased),
+                    "matrices": [at + 1 for at in range(len(own)) if at % per < 2],
+                    "biases": [at + 1 for at in range(len(own)) if at % per >= 2],
                     "batch_axis": 0 if first else 1,
                     "split": False,
                 },
@@ -349,7 +371,7 @@ def _cell(call: Call) -> list[ModelOperation]:
 
 
 TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] = {
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution", "_convolution"), _conv),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _conv),
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), _pool),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
@@ -359,7 +381,8 @@ TRANSLATED: dict[str, Callable[[Call], ModelOperation | list[ModelOperation]]] =
     **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d"), _adaptive),
     "mean": _mean,
     **dict.fromkeys(("linear", "matmul", "bmm", "mm", "mv"), _linear),
-    "addmm": _addmm,
+    **dict.fromkeys(("addmm", "addmv", "baddbmm"), _addmm),
+    **dict.fromkeys(("tensordot", "inner"), _tensordot),
     "einsum": _einsum,
     "scaled_dot_product_attention": _attention,
     **dict.fromkeys(("transpose", "permute", "t", "mT", "numpy_T"), _transpose),

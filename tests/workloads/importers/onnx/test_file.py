@@ -5,9 +5,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from experiments.cli import main
 from tests.workloads.onnx_models import model, node, read, save
@@ -133,6 +135,131 @@ def test_everything_else_is_an_operator_with_its_traffic(tmp_path: Path) -> None
     assert "node4: the shape of what Resize makes is unknown" in network.notes[0]
 
 
+def test_features_stay_features_where_positions_are_reduced(tmp_path: Path) -> None:
+    nodes = [
+        node("MatMul", "x w", "h"),
+        node("ReduceMax", "h axes", "m", keepdims=0),
+        node("BatchNormalization", "m s b mean var", "y"),
+    ]
+    weights = {"w": (16, 64), **dict.fromkeys(("s", "b", "mean", "var"), (64,))}
+    network = read(tmp_path, nodes, weights, ("batch", 30, 16), {"axes": [1]})
+    assert [layer.output for layer in network.layers[1:]] == [Tensor(64), Tensor(64)]
+    assert network.parameters == 16 * 64 + 128
+
+
+def test_what_no_output_needs_is_left_out(tmp_path: Path) -> None:
+    nodes = [
+        node("MatMul", "x v", "h"),
+        node("Dropout", "h", "d mask"),
+        node("MatMul", "x u", "side"),
+        node("Relu", "side", "end"),
+        node("MatMul", "d w", "y"),
+    ]
+    network = read(tmp_path, nodes, {"u": (8, 400), "v": (8, 8), "w": (8, 4)}, ("batch", 8))
+    assert [layer.name for layer in network.layers] == ["node0", "node4"]
+    assert network.notes == ("node2 and 1 more: no output of the graph needs it; left out",)
+
+
+def test_what_says_how_is_not_trained(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w", "c"),
+        node("Resize", "c - scales", "r"),
+        node("Clip", "r least most", "l"),
+        node("QuantizeLinear", "l step", "q"),
+        node("DequantizeLinear", "q step", "y"),
+    ]
+    settings = {"scales": (4,), "least": (1,), "most": (1,), "step": (4,)}
+    assert read(tmp_path, nodes, {"w": (4, 3, 1, 1)} | settings).parameters == 12
+
+
+def test_a_bias_in_a_constant_node_is_trained_as_its_matrix_there_is(tmp_path: Path) -> None:
+    def held(name: str, *shape: int) -> Any:
+        value = numpy_helper.from_array(np.ones(shape, np.float32))
+        return node("Constant", "", name, value=value)
+
+    product = [held("w", 8, 4), held("b", 4), node("MatMul", "x w", "h")]
+    network = read(tmp_path, [*product, node("Add", "b h", "y")], {}, ("batch", 8))
+    assert [layer.bias for layer in network.layers] == [True]
+    scaled = read(tmp_path, [*product, node("Mul", "h b", "y")], {}, ("batch", 8))
+    assert (network.parameters, scaled.parameters) == (36, 32)
+
+
+@pytest.mark.parametrize(
+    ("state", "batch", "trained"),
+    [(np.ones((1, 1, 4)), 1, 4), (np.zeros((1, 1, 4)), 1, 0), (np.ones((1, 2, 4)), 2, 0)],
+)
+def test_a_first_state_is_trained_unless_it_is_given(
+    state: Any, batch: int, trained: int, tmp_path: Path
+) -> None:
+    """Zeros, or one for each of several samples, is what an exporter writes of none."""
+    value = numpy_helper.from_array(state.astype(np.float32), "h")
+    proto = model(
+        [node("GRU", "x w r - - h", "y", hidden_size=4)],
+        {"w": (1, 12, 3), "r": (1, 12, 4)},
+        x=(7, batch, 3),
+    )
+    proto.graph.initializer.append(value)
+    assert load_network(save(tmp_path, proto)).parameters == 12 * 7 + trained
+
+
+def test_quantized_matrices_with_one_scale_are_matrices_of_their_own(tmp_path: Path) -> None:
+    proto = model(
+        [
+            node("DequantizeLinear", "a step", "fa"),
+            node("DequantizeLinear", "b step", "fb"),
+            node("MatMul", "x fa", "h"),
+            node("MatMul", "h fb", "i"),
+            node("MatMul", "i fb", "y"),
+        ],
+        {"step": (8,)},
+        x=("batch", 8),
+    )
+    for name in "ab":
+        proto.graph.initializer.append(numpy_helper.from_array(np.ones((8, 8), np.int8), name))
+    network = load_network(save(tmp_path, proto))
+    assert (network.parameters, network.macs) == (128, 192)
+
+
+def test_a_matrix_made_of_others(tmp_path: Path) -> None:
+    nodes = [node("MatMul", "a b", "ab"), node("Add", "w ab", "m"), node("MatMul", "x m", "y")]
+    network = read(tmp_path, nodes, {"w": (8, 8), "a": (8, 2), "b": (2, 8)}, ("batch", 8))
+    assert network.parameters == 64 + 32
+    assert network.notes == (
+        "node0: a product of parameters alone is not counted, nor its gradients",
+    )
+
+
+@pytest.mark.parametrize("past", [0, 90])
+@pytest.mark.parametrize("apart", [False, True])
+def test_attention_reads_what_was_before(past: int, apart: bool, tmp_path: Path) -> None:
+    """Ten queries of four heads, and as many keys of two behind those of the past."""
+    views = [node("Reshape", f"{one} {one}s", f"{one}4", name=f"{one}4") for one in "qkv"] + [
+        node("Transpose", f"{one}4", f"{one}t", perm=[0, 2, 1, 3]) for one in "qkv"
+    ]
+    given = {} if apart else {"q_num_heads": 4, "kv_num_heads": 2}
+    before = " - pk pv" if past else ""
+    nodes = [
+        *(node("MatMul", f"x w{one}", one) for one in "qkv"),
+        *(views if apart else []),
+        node("Attention", ("qt kt vt" if apart else "q k v") + before, "a k2 v2", **given),
+        node("Relu", "k2", "y"),
+    ]
+    network = read(
+        tmp_path,
+        nodes,
+        {"wq": (32, 32), "wk": (32, 16), "wv": (32, 16)},
+        ("batch", 10, 32),
+        {"qs": [0, 10, 4, 8], "ks": [0, 10, 2, 8], "vs": [0, 10, 2, 8]},
+        opset=23,
+        inputs=[
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2, past, 8])
+            for name in (("pk", "pv") if past else ())
+        ],
+    )
+    assert network.macs == 10 * 32 * 64 + 2 * 4 * 10 * (past + 10) * 8
+    assert network.layers[-1].output == Tensor(16, past + 10)
+
+
 def strange() -> list[tuple[str, list[str], list[str], dict[str, object]]]:
     return [
         node("Conv", "x w", "c", name="stem"),
@@ -193,6 +320,7 @@ def test_other_dimensions_without_a_size_are_asked_for(tmp_path: Path) -> None:
     assert load_network(f"{path}:steps=7").layers[0].output == Tensor(5, 7)
     for options, words in (
         ("steps=x", "expected DIM=N after the colon"),
+        ("steps=0", "expected DIM=N after the colon, N at least 1, found 'steps=0'"),
         ("steps=3:step=3", "no dimension is named 'step'; named are 'batch', 'steps'"),
     ):
         with pytest.raises(NetworkError, match=words):
@@ -250,6 +378,17 @@ def test_2000_nodes_in_a_gigabyte(tmp_path: Path) -> None:
     text, most_kib = shown.rstrip().rsplit("\n", 1)
     assert len(json.loads(text)["layers"]) == 1200
     assert int(most_kib) < 1 << 20
+
+
+def test_weights_that_the_file_lacks_are_asked_for(tmp_path: Path) -> None:
+    product = [node("MatMul", "x w", "y", name="f")]
+    words = "f': it reads 'w', .* nodes out of order, or an initializer that the file lacks"
+    with pytest.raises(NetworkError, match=words):
+        read(tmp_path, product, x=("batch", 4))
+    weight = helper.make_tensor_value_info("w", TensorProto.FLOAT, [4, 5])
+    words = "no weighted layer.*f: 'w' is an input of the model.* export it with initializers"
+    with pytest.raises(NetworkError, match=words):
+        read(tmp_path, product, x=("batch", 4), inputs=[weight])
 
 
 def test_names_cannot_steer_a_terminal(tmp_path: Path) -> None:

@@ -128,10 +128,17 @@ HEADS = {"q_num_heads": 4, "kv_num_heads": 2}
         ("ReduceMean", "x", {"axes": [2, 3]}, "mean", {"axes": (2, 3)}),
         ("ReduceMean", "x minus", {}, "mean", {"axes": (-1,)}),
         ("ReduceMean", "x", {}, "mean", {"axes": (0, 1, 2, 3)}),
+        ("ReduceMax", "x", {"axes": [1], "keepdims": 0}, "other", {"axes": (1,)}),
+        ("ReduceSum", "x minus", {"keepdims": 0}, "other", {"axes": (-1,)}),
+        ("ReduceL2", "x", {}, "other", {"axes": (0, 1, 2, 3), "operator": "reduce_l2"}),
+        ("ReduceSum", "x", {"noop_with_empty_axes": 1}, "other", {"axes": ()}),
+        ("ArgMax", "x", {"axis": 2}, "other", {"axes": (2,)}),
+        ("ArgMin", "x", {}, "other", {"axes": (0,)}),
         ("Gemm", "m v b", {}, "matmul", {"transposed": ()}),
         ("Gemm", "m v b", {"transA": 1}, "matmul", {"transposed": (0,)}),
         ("Gemm", "m v b", {"transA": 1, "transB": 1}, "matmul", {"transposed": (0, 1)}),
         ("Gather", "table ids", {}, "embedding", {}),
+        ("Gather", "table ids", {"axis": -2}, "embedding", {}),
         ("Gather", "table ids", {"axis": 1}, "other", {"operator": "gather"}),
         ("Gather", "x one", {"axis": 2}, "select", {"axis": 2}),
         ("Gather", "x some", {"axis": 1}, "slice", {}),
@@ -156,7 +163,8 @@ def test_one_operation_for_a_node(
     assert found.verb == verb
     assert {key: found.attributes[key] for key in attributes} == attributes
     words = ["" if word == "-" else word for word in inputs.split()]
-    one = kind in ("ReduceMean", "Dropout") or verb in ("select", "slice")
+    one = "axes" in attributes and "Pool" not in kind
+    one = one or kind == "Dropout" or verb in ("select", "slice")
     assert found.inputs == tuple(words[:1] if one else words)
     assert ("note" in found.attributes) == ("note" in attributes)
 

@@ -204,6 +204,29 @@ def test_a_module_again_brings_its_bias_once(torch: Any, kind: str) -> None:
     assert network.parameters == sum(p.numel() for p in inner.parameters())
 
 
+@pytest.mark.parametrize(("kind", "notes"), [("autocast", 0), ("no_grad", 1)])
+def test_blocks_are_read_like_what_is_around_them(torch: Any, kind: str, notes: int) -> None:
+    def block() -> Any:
+        return torch.no_grad() if kind == "no_grad" else torch.autocast("cpu", torch.bfloat16)
+
+    class Blocks(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = torch.nn.Linear(16, 16), torch.nn.Linear(16, 4)
+
+        def forward(self, x: Any) -> Any:
+            with block():
+                y = self.one(x)
+                with torch.autocast("cpu", enabled=False):
+                    y = torch.relu(y)
+            return self.two(y.float())
+
+    network = from_torch(Blocks(), torch.zeros(2, 16))
+    assert [layer.name for layer in network.layers if layer.weighted] == ["one", "two"]
+    assert network.macs == 16 * 16 + 16 * 4
+    assert [("gradients go through no_grad" in note) for note in network.notes] == [True] * notes
+
+
 def test_keywords_and_a_name(torch: Any) -> None:
     network = from_torch(torch.nn.Linear(3, 4), {"input": torch.zeros(5, 3)}, "tiny")
     assert network.name == "tiny"

@@ -98,6 +98,11 @@ def test_windows_keep_their_measures(function: Function, measures: tuple[Any, ..
             {"groups": 2, "dilation": 2, "bias": True, "weights": 8 * 2 * 9},
         ),
         (
+            lambda: torch.nn.Conv2d(4, 8, (4, 3), padding="same", dilation=2),
+            (2, 4, 8, 8),
+            {"padding": (3, 2), "output": Tensor(8, 8, 8)},
+        ),
+        (
             lambda: torch.nn.Conv1d(4, 6, 5),
             (2, 4, 9),
             {"kernel": (5, 1), "output": Tensor(6, 5), "weights": 120},
@@ -127,11 +132,56 @@ def test_convolutions(make: Callable[[], Any], x: tuple[int, ...], fields: dict[
         (lambda x: torch.bmm(x, x.mT), 5 * 5 * 6),
         (lambda x: torch.einsum("bid,bjd->bij", x, x), 5 * 5 * 6),
         (lambda x: F.scaled_dot_product_attention(x, x, x), 2 * 5 * 5 * 6),
+        (lambda x: torch.baddbmm(torch.zeros(1, 5, 5), x, x.mT), 5 * 5 * 6),
+        (lambda x: torch.baddbmm(torch.zeros(1), x, x.mT, beta=0), 5 * 5 * 6),
     ],
 )
 def test_products_of_computed_tensors(function: Function, macs: int) -> None:
     network = on_sequence(function)
     assert sum(layer.macs for layer in network.layers if layer.kind == "matmul") == macs
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "macs"),
+    [
+        (lambda x, w: torch.tensordot(x, w, dims=1), [(6, 4)], 5 * 6 * 4),
+        (lambda x, w: torch.tensordot(x, w, dims=([2, 1], [1, 0])), [(5, 6, 4)], 5 * 6 * 4),
+        (lambda x, w: torch.inner(x, w), [(4, 6)], 5 * 6 * 4),
+        (lambda x, b, w: torch.addmv(b, x.flatten(0, 1), w), [(1,), (6,)], 5 * 6),
+        (lambda x, b: torch.baddbmm(b, x, x.mT), [(1, 5, 5)], 5 * 5 * 6),
+        (
+            lambda x, w: torch.convolution(x, w, None, [1], [1], [1], False, [0], 1),
+            [(7, 5, 3)],
+            7 * 5 * 3 * 6,
+        ),
+    ],
+)
+def test_products_by_other_names(
+    function: Callable[..., Any], shapes: list[tuple[int, ...]], macs: int
+) -> None:
+    """Behind a linear layer: what they multiply, and all parameters."""
+    parts = {f"p{i}": torch.nn.Parameter(torch.zeros(shape)) for i, shape in enumerate(shapes)}
+    model = Made(
+        lambda m, x: function(m.stem(x), *(getattr(m, name) for name in parts)),
+        stem=torch.nn.Linear(6, 6),
+        **parts,
+    )
+    network = from_torch(model, torch.zeros(2, 5, 6))
+    assert (network.notes, network.macs - 5 * 6 * 6) == ((), macs)
+    assert network.parameters == sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.addbmm(torch.zeros(5, 5), x, x.mT),
+        lambda x: torch.linalg.multi_dot([x.flatten(0, 1), x.flatten(0, 1).T, x.flatten(0, 1)]),
+        lambda x: torch.matrix_power(x @ x.mT, 3),
+        lambda x: torch.linalg.vecdot(x, x),
+    ],
+)
+def test_products_that_no_layer_stands_for_are_noted(function: Function) -> None:
+    assert "is not understood" in on_sequence(function).notes[0]
 
 
 def test_attention_with_heads() -> None:
@@ -226,6 +276,14 @@ def test_batch_norm_counts_scale_and_shift() -> None:
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4)).eval()
     layer = last(from_torch(model, torch.zeros(2, 3, 8, 8)))
     assert (layer.kind, layer.parameters) == ("batch_norm", 8)
+
+
+def test_batch_norm_without_affine_trains_nothing() -> None:
+    norm = torch.nn.BatchNorm2d(4, affine=False)
+    layer = last(
+        from_torch(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), norm), torch.zeros(2, 3, 8, 8))
+    )
+    assert (layer.kind, layer.parameters) == ("batch_norm", 0)
 
 
 def test_constants_that_are_made_are_no_traffic() -> None:
