@@ -32,7 +32,7 @@ from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.step.training_step import step_memory
 from workloads import Network, NetworkError
 
-MODEL_VERSION = 33
+MODEL_VERSION = 34
 """Changes whenever any result does: stored results of another version are not used."""
 
 
