@@ -400,7 +400,8 @@ def fit(
     limits, most = at_most_of(at_most), best_of(best)
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     held = held_of(options.pop("parallel", None), options.pop("micro_batch", None))
-    varied = varied_of(texts, held)
+    given = ["recompute"] if options.get("recompute") == "none" else []
+    varied = varied_of(texts, (*held, *given))
     every, rows, asked = list[Any](), list[dict[str, Any]](), list[Choices]()
     cases = list[Case]()
     for label, changes in _sizes(vary, changed(set, options)):

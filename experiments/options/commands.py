@@ -117,7 +117,7 @@ COMMANDS = (
         "end of the run: N x K iterations together, or K by every worker",
         value="average",
     ),
-    option("train.seed S", "seed of all random draws", kind="int", value=0),
+    option("train.seed S", "seed of all random draws", "0", kind="int", value=0),
     shown(
         "train.slowdown WHAT",
         "slow workers: worker:0:5, random:0.1:6, normal:0.02, lognormal:0.3, exponential:0.5, "
@@ -159,7 +159,7 @@ COMMANDS = (
     option("reproduce.plot_format png|svg|pdf", "format of the pictures", value="png"),
     option(
         "validate.table FILE",
-        "measured TPU steps or latencies of collectives (.csv, columns: docs/how-to/validate.md)",
+        "latencies of collectives (.csv, columns: docs/how-to/validate.md), or measured TPU steps",
         "the built-in table",
     ),
     shown(

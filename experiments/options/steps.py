@@ -86,7 +86,7 @@ SPLIT = (
         "pipeline.schedule S",
         "pipeline schedule: gpipe, 1f1b, interleaved, zero-bubble, pipedream, 2bw, a .csv file, or "
         "FILE.py:NAME",
-        "1f1b",
+        "1f1b; interleaved with vp",
     ),
     option(
         "pipeline.stages P",
@@ -136,7 +136,7 @@ SPLIT = (
         "traffic of exchanges: the papers' printed table, or the one that HyPar's figures follow",
         value="printed",
     ),
-    shown("planners P1,P2", "planners, or all (list planners)", value="all"),
+    shown("planners P1,P2", "planners, or all: the papers' four", value="all"),
 )
 SOFTWARE = (
     shown(
@@ -152,7 +152,11 @@ SOFTWARE = (
         flag="execution",
     ),
     shown("memory_reserve SHARE", "share of memory that a step may not use, as 6%", "the stack's"),
-    option("execution.overlap full|none", "overlap of communication with computation", "full"),
+    option(
+        "execution.overlap full|none",
+        "overlap of communication with computation",
+        "the stack's, else full",
+    ),
     option(
         "execution.shards whole|exact",
         "shards of whole samples and channels, or exact fractions",
@@ -161,10 +165,12 @@ SOFTWARE = (
     option(
         "execution.bucket BYTES",
         "size of a gradient bucket; 0 sends each gradient by itself",
-        "as the plan says, else 25 MiB",
+        "the stack's, the plan's, or 25 MiB",
         unit="bytes",
     ),
-    option("execution.update_order layers|arrival", "order of weight updates", "as the plan says"),
+    option(
+        "execution.update_order layers|arrival", "order of weight updates", "the stack's, or plan's"
+    ),
     option(
         "execution.update replicated|sharded|gradients|weights|auto",
         "who updates replicated weights; --zero 0 to 3 says the first four",

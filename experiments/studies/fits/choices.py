@@ -356,7 +356,7 @@ def varied_of(text: str | None, held: Collection[str] = ()) -> tuple[str, ...]:
             known = ", ".join("zero" if one == "update" else one for one in VARIED)
             raise UsageError(f"--axes {text}: no {name!r}; there are {known}")
         if name in held:
-            flag = "--micro-batch" if name == "micro-batch" else "--parallel"
+            flag = f"--{name}" if name in ("micro-batch", "recompute") else "--parallel"
             raise UsageError(f"--axes {text}: {flag} says {name}; leave it out of one of the two")
     return found
 
