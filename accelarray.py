@@ -20,8 +20,9 @@ Everywhere,
 
 A batch is samples a step (512 unless a plan was made for another); what a name ends in is its
 unit: ``_s`` seconds, ``_j`` joules. What makes no sense raises ``NetworkError``, ``PlanError``,
-``SpecError``, ``SimulationError`` or ``UsageError``, all of them ValueErrors that say what would
-be right, and an unknown keyword TypeError. What else there is to know is an ``AccelarrayWarning``.
+``SpecError``, ``SimulationError``, ``CollectiveError`` or ``UsageError``, all of them ValueErrors
+that say what would be right, and an unknown keyword TypeError. What else there is to know is an
+``AccelarrayWarning``, or stands in the ``warnings`` of a result.
 Every result has a short ``repr``, shows itself in notebooks, and has ``summary()``,
 ``to_frame()``, ``plot()``, ``save(path)``, ``to_dict()`` and ``to_json()``.
 """

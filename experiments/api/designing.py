@@ -238,7 +238,8 @@ def _whole(given: int | str, option: str, least: int = 1) -> int:
     text = str(given)
     if text.isascii() and text.isdigit() and len(text) < 9 and int(text) >= least:
         return int(text)
-    raise UsageError(f"{option} {text}: must be a whole number from {least} on")
+    most = " to 99,999,999" if len(text) > 8 else " on"
+    raise UsageError(f"{option} {text}: must be a whole number from {least}{most}")
 
 
 def _baselines(asked: Asked, found: Found, hears: Progress | None) -> list[dict[str, Any]]:

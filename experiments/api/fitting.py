@@ -31,10 +31,12 @@ from experiments.results.result import Result
 from experiments.studies.case import Case, plan_of
 from experiments.studies.fits.asked import (
     OBJECTIVES,
+    OF_ALL,
     AtMost,
     at_most_of,
     batch_of_tokens,
     best_of,
+    check_told,
     score,
 )
 from experiments.studies.fits.choices import Choice, Choices, check_varied, held_of, varied_of
@@ -47,6 +49,7 @@ from experiments.studies.step_numbers import least_of, readable
 from experiments.terms import aliased, duration
 from hardware import Array
 from planners.errors import check_batch
+from planners.pipeline.staging import usual_schedule
 from planners.plan.updates import ZERO_STAGE
 
 if TYPE_CHECKING:
@@ -335,8 +338,8 @@ def _options(row: dict[str, Any]) -> Iterator[str]:
         yield f"{counts[0]} layers first, {counts[-1]} last"
     if row["recompute"] != "none":
         yield f"recompute {row['recompute']}"
-    if row["schedule"] == "zero-bubble":
-        yield "zero-bubble"
+    if row["schedule"] != usual_schedule(row["vp"]):
+        yield row["schedule"]
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -365,12 +368,15 @@ def _flags(row: dict[str, Any]) -> str:
             said.append(
                 f"--zero {ZERO_STAGE[value]}" if value in ZERO_STAGE else f'{flag} "{value}"'
             )
-    if row["schedule"] == "zero-bubble":
-        said.append("--schedule zero-bubble")
+    if row["schedule"] != usual_schedule(row["vp"]):
+        said.append(f"--schedule {quote(row['schedule'])}")
     return " ".join(said)
 
 
-@explicit()
+@explicit(
+    parallel="axes that all combinations have, as tp=8,sp",
+    **dict.fromkeys(("zero", "micro_batch", "recompute", "schedule"), OF_ALL),
+)
 def fit(
     network: NetworkLike,
     array: ArrayLike,
@@ -392,11 +398,7 @@ def fit(
     """
     if objective not in OBJECTIVES:
         raise UsageError(f"--objective {objective}: one of {', '.join(OBJECTIVES)}")
-    if options.get("micro_batches", 1) != 1:
-        raise UsageError(
-            f"fit: micro_batches = {options['micro_batches']}: each combination has micro-batches "
-            "of its own; take --axes micro-batch, with others that you vary"
-        )
+    check_told(options)
     limits, most = at_most_of(at_most), best_of(best)
     texts = axes if axes is None or isinstance(axes, str) else ",".join(axes)
     held = held_of(options.pop("parallel", None), options.pop("micro_batch", None))

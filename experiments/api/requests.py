@@ -95,8 +95,8 @@ def conditions(
     texts = changed(changes, options)
     made = next((p.plan for p in planners if isinstance(p, Planned)), None)
     size = (made.batch if made else BATCH) if batch is None else inputs.batch_of(batch)
-    aim = options.get("objective", made.objective if made else "time")
-    table = options.get("communication", made.communication if made else "printed")
+    aim = options.get("objective") or (made.objective if made else "time")
+    table = options.get("communication") or (made.communication if made else "printed")
     Objective.named(aim, table)  # complain now
     resolved = vary.array_of(given, texts)
     if made and made.array and made.array.partition(",")[0] != resolved.base:
@@ -234,7 +234,7 @@ def study_of(
     """Many steps, of planners ``first`` too; raises what their parts raise."""
     chosen = list(dict.fromkeys([*first, *inputs.planners_of(planners, options)]))
     asked = conditions(chosen, array, batch, execution, changes, options, folded=folded)
-    metrics = options.get("metrics", "time")
+    metrics = options.get("metrics") or "time"
     shown = parse_metrics(metrics if isinstance(metrics, str) else ",".join(metrics))
     given = inputs.networks_of(networks)
     found = inputs.each_run_by(asked.array, given, transforms_of(options))

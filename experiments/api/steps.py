@@ -43,7 +43,7 @@ def simulate(
 ) -> StepResult:
     """Plan one training step and simulate it; its plan and timeline come with it.
 
-    Raises NetworkError, PlanError, SpecError, SimulationError or UsageError.
+    Raises NetworkError, PlanError, SpecError, SimulationError, CollectiveError or UsageError.
     """
     asked = (network, [planner], array, batch, execution, set, options)
     (case,) = cases_of(*asked, folded=folded)

@@ -30,10 +30,9 @@ from experiments.results.formats import flat
 from experiments.results.result import Result
 from experiments.results.speedups import ComparisonResult, ScalingResult, compared, scaled, whole
 from experiments.results.sweeps import SweepResult, axes_of, grid_of, planners_for, swept
-from experiments.studies.options import first_array
+from experiments.studies.options import array_of, first_array
 from experiments.studies.running.estimate import check_memory
 from experiments.studies.step_numbers import check_metrics
-from hardware import load_array
 from planners import planner_name
 from simulator.search.shares import FAIRER
 from workloads import Network
@@ -108,7 +107,7 @@ def report(
     given, changes = cast("StudyOptions", options), changed(set, options)
     asked = study_of(networks, planners, array or ARRAYS[0], batch, execution, set, given)
     on = asked.conditions.array
-    arrays = [on] if array or changes else [load_array(name) for name in ARRAYS]
+    arrays = [on] if array else [array_of(name, changes) for name in ARRAYS]
     for one in arrays:
         check_metrics(asked.metrics, one)
     wanted = None if timeline is None else network_of(timeline, transforms_of(options), on)
@@ -148,7 +147,7 @@ def compare(
 ) -> ComparisonResult:
     """Speedups of planners over data parallelism, network by network.
 
-    "all" are AccPar's nine networks, and all planners but ``model_parallel``.
+    "all" are AccPar's nine networks, and the four planners of its paper.
     """
     return whole(compared(study_of(networks, planners, array, batch, execution, set, options)))
 
@@ -193,7 +192,8 @@ def speedup(
 
 @explicit(
     vary='values by key, {"batch": [64, 128], "network.bandwidth": "1 Gbit/s:1 Tbit/s:log:16"}; '
-    "keys of the array's spec, array, batch, execution, and the options below"
+    "keys of the array's spec, array, batch, execution, and the options below but attention, "
+    "transform, communication, strict_memory, metrics, price and those of the run"
 )
 def sweep(
     vary: Vary,

@@ -19,7 +19,7 @@ LINES = (
     "papers compare alexnet --planners owt,accpar",
     "papers compare vgg16 --planners data_parallel,accpar --array tpu-v3-8 --plot both.png",
     "explain vgg16 --planner accpar",
-    'explain alexnet --planner owt --set devices.0.hbm.bandwidth="1 TB/s" --output why.md',
+    'explain alexnet --planner owt --array tpu-v3-8 --set devices.0.hbm.bandwidth="1 TB/s"',
     "fit gpt2 --array tpu-v3-8 --batch 16 --axes tp,pp",
     "fit llama3-70b --array h100-cluster --set nodes=128 --precision bf16 --batch 1024 "
     "--attention fused --plot fit.png",

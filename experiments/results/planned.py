@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from experiments.files.export import exported
 from experiments.output import frame_of, table_of, width
 from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
@@ -36,6 +37,10 @@ class PlanResult(Result):
     def array(self) -> Array:
         """The array as its planner saw it: of boards, or down to cores with real wires."""
         return self.case.execution.planned(self.case.array)
+
+    def export(self, target: str) -> str:
+        """The plan as flags or a file: "megatron", "torchtitan", "maxtext" or "deepspeed"."""
+        return exported(self.case, self.plan, target)
 
     def title(self) -> str:
         """The case, and how deep the array is split."""

@@ -325,8 +325,7 @@ def plan_of(case: Case) -> Plan:
     array, staging = case.execution.planned(case.array), case.execution.staging
     if staging is not None:
         _check_schedule(staging)
-        flushes = schedule_of(staging.usual_schedule).flushes
-        staging = None if staging.is_whole and flushes else staging
+        staging = None if staging.is_whole else staging
     open_, own = staging is not None and staging.is_open, isinstance(case.planner, Planned)
     if open_ and not own and planner is not load_planner("search"):
         raise PlanError("stages=auto: planner 'search' finds stages; take --planner search")

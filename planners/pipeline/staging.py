@@ -88,8 +88,8 @@ class Staging:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a step as without it, if it flushes: one stage, the batch at once."""
-        return replace(self, schedule="", tied="") == Staging()
+        """Whether it is a step as without it: one stage, the batch at once."""
+        return replace(self, schedule="", tied="", batches=0) == Staging()
 
     def check_recompute(self) -> None:
         """Raise PlanError where a stage is to compute again that is not there."""

@@ -95,3 +95,25 @@ def score(row: Mapping[str, Any], objective: str) -> float:
     if row[column] is None:
         raise UsageError(f"--objective {objective}: samples are no sequences of tokens")
     return float(sign * row[column])
+
+
+OF_ALL = "as of simulate, for all combinations (default: varied, where axes does not leave it out)"
+"""What fit's keywords say of an option that is varied unless it is given."""
+OF_COMBINATIONS = {
+    "micro_batches": "take --axes micro-batch, with others that you vary",
+    "stages": "take --parallel pp=P",
+    "virtual": "take --parallel vp=V",
+    "cuts": "simulate takes them",
+    "vertical_sync": "simulate takes it",
+}
+"""Options of steps that fit does not take, and what to do instead."""
+
+
+def check_told(options: Mapping[str, Any]) -> None:
+    """Raise UsageError for an option that each combination has of its own."""
+    for name, instead in OF_COMBINATIONS.items():
+        if (value := options.get(name)) not in (None, False, "", 1):
+            words = name.replace("_", "-")
+            raise UsageError(
+                f"fit: {name} = {value}: each combination has {words} of its own; {instead}"
+            )

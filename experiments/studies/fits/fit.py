@@ -20,7 +20,7 @@ from experiments.studies.runs.cost import step_cost, step_energy
 from experiments.studies.step_numbers import throughput
 from planners import Axes, PlanError, Update
 from planners.axes.stage_devices import first_nodes_of, with_stages
-from planners.pipeline.staging import named_cuts
+from planners.pipeline.staging import named_cuts, usual_schedule
 from simulator import OutOfMemoryError
 from simulator.search.closed_form.first_pass import FirstPass
 from simulator.search.closed_form.network_on_array import Estimate
@@ -227,7 +227,9 @@ def row_of(
     seconds, devices = outputs["iteration_s"], case.execution.planned(case.array).group.size
     rates = None if seconds is None else throughput(case, seconds)
     tokens, chips = rates.tokens_per_s if rates else None, sum(n for _, n in case.array.group.chips)
+    staging = case.execution.staging
     return choice.fields() | {
+        "schedule": staging.usual_schedule if staging else usual_schedule(1),
         "iteration_s": seconds,
         "devices": devices,
         "first_pass_s": estimate.seconds if estimate else None,

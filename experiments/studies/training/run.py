@@ -18,7 +18,7 @@ from hardware import COMMAND_LINE, Array, SpecError, Wires
 from hardware.reader import read_text
 from hardware.watched import unread, watched
 from planners import Staging
-from simulator import PICOSECONDS, Execution, SimulationError, Timeline, overflow
+from simulator import PICOSECONDS, Execution, SimulationError, Timeline, overflow, usual
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.cluster import Cluster, Setting
 from simulator.asynchronous.errors import TrainingError
@@ -349,20 +349,33 @@ def _ports_of_nobody(asked: Training) -> list[str]:
     return [key for key in unread(asked.array, seen) if ".network." in f".{key}"]
 
 
+OF_STEPS = {
+    "overlap": "overlap",
+    "whole_shards": "shards",
+    "bucket_bytes": "bucket",
+    "update_order": "update_order",
+}
+"""Options of a step, by their fields, that a run of workers does not read."""
+
+
 def unread_changes(asked: Training) -> list[str]:
     """A sentence about values that were changed and that such a run does not read.
 
     Found by asking: a small network is trained once on the array, which notes what it is asked.
     """
+    own, given = usual(asked.array), asked.execution
+    alike = own.model == given.model
+    idle = [word for key, word in OF_STEPS.items() if getattr(own, key) != getattr(given, key)]
+    said = [f"training does not read {', '.join(idle)}"] if alike and idle else []
     changed = [one.key for one in asked.array.settings if one.source == COMMAND_LINE]
     if not changed:
-        return []
+        return said
     seen = set[str]()
     small = replace(asked, network=load_network(PROBE), array=watched(asked.array, seen))
     try:
         replace(small, iterations=1, slowdowns=(), learn=None).run()
     except (SpecError, SimulationError):  # the run itself says what is wrong
-        return []
-    idle = {*unread(asked.array, seen), *_ports_of_nobody(asked)}
-    names = ", ".join(by_table([key for key in changed if key in idle]))
-    return [f"training does not read {names}, which was changed"] if names else []
+        return said
+    unasked = {*unread(asked.array, seen), *_ports_of_nobody(asked)}
+    names = ", ".join(by_table([key for key in changed if key in unasked]))
+    return said + [f"training does not read {names}, which was changed"] * bool(names)
