@@ -30,9 +30,10 @@ from experiments.results.formats import flat
 from experiments.results.result import Result
 from experiments.results.speedups import ComparisonResult, ScalingResult, compared, scaled, whole
 from experiments.results.sweeps import SweepResult, axes_of, grid_of, planners_for, swept
-from experiments.studies.options import array_of, first_array
+from experiments.studies.options import first_array
 from experiments.studies.running.estimate import check_memory
 from experiments.studies.step_numbers import check_metrics
+from hardware import load_array
 from planners import planner_name
 from simulator.search.shares import FAIRER
 from workloads import Network
@@ -84,7 +85,7 @@ class ReportResult(Result):
 
 
 @explicit(
-    array="a name, a .toml file, or an Array; default: AccPar's two",
+    array="a name, a .toml file, or an Array; default: AccPar's two, of a changed spec the mixed one",
     command="that the page says it was made by",
 )
 def report(
@@ -107,7 +108,7 @@ def report(
     given, changes = cast("StudyOptions", options), changed(set, options)
     asked = study_of(networks, planners, array or ARRAYS[0], batch, execution, set, given)
     on = asked.conditions.array
-    arrays = [on] if array else [array_of(name, changes) for name in ARRAYS]
+    arrays = [on] if array or changes else [load_array(name) for name in ARRAYS]
     for one in arrays:
         check_metrics(asked.metrics, one)
     wanted = None if timeline is None else network_of(timeline, transforms_of(options), on)

@@ -124,7 +124,7 @@ def run_fit(args: argparse.Namespace) -> None:
 
 def configure_report(parser: Parser) -> None:
     """Add its arguments."""
-    both = changed("array", default="the paper's two")
+    both = changed("array", default="the paper's two, or the changed accpar-mixed")
     parser.add(both, *MODEL, NO_PLAN, "networks", *ARRAY[1:], "planners", *AXES, hide=HIDDEN)
     parser.add(*EXECUTION, "metrics", *RUNNER, "report.timeline", "report.title", hide=HIDDEN)
     parser.add("config", changed("output", about="the page (.html)", default="", required=True))
