@@ -85,7 +85,7 @@ class ReportResult(Result):
 
 
 @explicit(
-    array="a name, a .toml file, or an Array; default: AccPar's two, of a changed spec the mixed one",
+    array="a name, a .toml file, or an Array; default: AccPar's two, or the changed mixed one",
     command="that the page says it was made by",
 )
 def report(
