@@ -112,7 +112,7 @@ OF_COMBINATIONS = {
 def check_told(options: Mapping[str, Any]) -> None:
     """Raise UsageError for an option that each combination has of its own."""
     for name, instead in OF_COMBINATIONS.items():
-        if (value := options.get(name)) not in (None, False, "", 1):
+        if (value := options.get(name)) is True or value not in (None, False, "", 1):
             words = name.replace("_", "-")
             raise UsageError(
                 f"fit: {name} = {value}: each combination has {words} of its own; {instead}"

@@ -98,3 +98,37 @@ def test_a_keyword_means_what_its_flag_does() -> None:
         key = f"{function}.{name}" if function != "simulate" else "execution.bucket"
         assert f"- {name}: {OPTIONS[key].about}" in said
         assert OPTIONS[key].otherwise in said
+
+
+def test_none_is_as_if_not_said() -> None:
+    asked: dict[str, Any] = {"array": "tpu-v3-8", "batch": 64}
+    said: dict[str, Any] = {"objective": None, "communication": None}
+    step, again = (accelarray.simulate("lenet", "owt", **asked, **more) for more in ({}, said))
+    assert step.iteration_s == again.iteration_s
+    said = {"metrics": None, "jobs": 1}
+    assert list(accelarray.compare("lenet", "owt", **asked, **said).to_frame().planner) == ["owt"]
+
+
+@pytest.mark.parametrize(
+    ("more", "instead"),
+    [
+        ({"stages": 2}, "take --parallel pp=P"),
+        ({"virtual": 2}, "take --parallel vp=V"),
+        ({"cuts": "layer1"}, "simulate takes them"),
+        ({"vertical_sync": True}, "simulate takes it"),
+        ({"micro_batches": 2}, "take --axes micro-batch"),
+    ],
+)
+def test_fit_refuses_what_each_combination_has_of_its_own(
+    more: dict[str, Any], instead: str
+) -> None:
+    with pytest.raises(accelarray.UsageError, match=instead):
+        accelarray.fit("gpt2:layers=2:seq=64", "dgx-1-v100", 16, jobs=1, **more)
+
+
+def test_a_plan_is_exported_as_its_step_is() -> None:
+    asked: dict[str, Any] = {"parallel": "pp=2", "array": "dgx-1-v100", "batch": 64}
+    step = accelarray.simulate("gpt2:layers=2:seq=64", **asked)
+    assert accelarray.plan("gpt2:layers=2:seq=64", **asked).export("megatron") == step.export(
+        "megatron"
+    )

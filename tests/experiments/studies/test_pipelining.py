@@ -84,3 +84,16 @@ def test_stages_that_do_not_send_as_their_stack_say_so(
     pipeline = json.loads(capsys.readouterr().out)["pipeline"]
     assert any("to send and receive in turn" in note for note in pipeline["notes"]) == told
     assert pipeline["sends"] == [way]
+
+
+@pytest.mark.parametrize("more", [["--batches", "3"], ["--schedule", "pipedream"]])
+def test_a_step_in_one_stage_knows_no_batches(
+    capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """On units, whose updates run beside other work, a run of several batches took longer."""
+    times = []
+    for args in ([], more):
+        args = ["--array", "wham-1", "--planner", "data_parallel", "--batch", "8", *args]
+        assert main(["simulate", "resnet18", *args, "--format", "json"]) == 0
+        times.append(json.loads(capsys.readouterr().out)["iteration_s"])
+    assert times[0] == times[1]

@@ -58,6 +58,13 @@ def test_no_recomputation_that_is_asked_for_is_kept() -> None:
         on(sets, 32, recompute="none", axes="recompute")
 
 
+def test_a_schedule_that_is_given_is_that_of_all_rows_and_of_the_best_again() -> None:
+    found = on(["devices.0.count=4"], axes="tp", parallel="pp=2", schedule="zero-bubble", best=3)
+    assert {row["schedule"] for row in found.rows()} == {"zero-bubble"}
+    again = next(str(said) for said in found.tables() if str(said).startswith("The best again"))
+    assert again.endswith("--schedule zero-bubble")
+
+
 FURTHER = ("sp", "vp", "cp", "update", "schedule", "layers")
 
 

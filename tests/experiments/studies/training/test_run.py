@@ -186,6 +186,15 @@ def test_what_was_changed_and_is_not_read_is_said() -> None:
     assert said == "training does not read devices.0.hbm.capacity, which was changed"
 
 
+def test_options_of_a_step_that_a_run_does_not_read_are_told() -> None:
+    asked = replace(ASKED, array=load_array("dgx-1-v100"))
+    own = deployed(asked.array)
+    assert unread_changes(replace(asked, execution=own)) == []
+    given = replace(own, overlap=not own.overlap, bucket_bytes=0.0)
+    said = unread_changes(replace(asked, execution=given))
+    assert said == ["training does not read overlap, bucket"]
+
+
 def test_a_step_that_does_not_fit_is_said_or_an_error() -> None:
     small = load_array("ring-8", ["devices.0.hbm.capacity=1 MB"])
     (said,) = run(array=small).notes
