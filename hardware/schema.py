@@ -394,12 +394,18 @@ def in_order(index: str) -> tuple[int, str]:
     return (int(index), "") if index.isdecimal() and len(index) < 10 else (1 << 30, index)
 
 
+NO_LATENCY_S = 1e-18
+"""A latency that is written as 0 s, where an unwritten one is the device's: no picosecond."""
+
+
 def _tier(table: LevelTable, share: float) -> Tier:
     values = {key: value for key, value in table if key not in LinkTable.model_fields}
     values["cables"] = tuple(cable for some in table.cables for cable in some)
     values["protocols"] = tuple(table.protocols)
     if not table.bandwidth:
-        return Tier(**values, latency_s=table.latency, share=share * table.efficiency)
+        none_s = NO_LATENCY_S if "latency" in table.model_fields_set else 0.0
+        latency_s = table.latency or none_s
+        return Tier(**values, latency_s=latency_s, share=share * table.efficiency)
     bytes_per_s, latency_s, half_bytes = table.reached(share)
     values |= {"bytes_per_s": bytes_per_s, "latency_s": latency_s, "half_bytes": half_bytes}
     return Tier(**values)

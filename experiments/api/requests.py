@@ -96,6 +96,9 @@ def conditions(
     made = next((p.plan for p in planners if isinstance(p, Planned)), None)
     size = (made.batch if made else BATCH) if batch is None else inputs.batch_of(batch)
     aim = options.get("objective") or (made.objective if made else "time")
+    if made and aim != made.objective:
+        tell(f"the plan was made for objective {made.objective}; {aim} has no effect")
+        aim = made.objective
     table = options.get("communication") or (made.communication if made else "printed")
     Objective.named(aim, table)  # complain now
     resolved = vary.array_of(given, texts)

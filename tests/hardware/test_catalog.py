@@ -220,6 +220,15 @@ def test_own_links_are_as_fast_as_the_same_written_down() -> None:
     assert one.latency_s[first].tolist() == other.latency_s[first].tolist()
 
 
+def test_own_links_may_have_no_latency_where_that_is_written() -> None:
+    """What is not written is the device's."""
+    own = ["topology.levels.0.efficiency=0.5", "devices.0.links.latency=3 us"]
+    for more, least in (([], 3e-6), (["topology.levels.0.latency=0 s"], 0.0)):
+        wires = Wires(load_array("mixed-v100-t4", [*own, *more]))
+        first = slice(wires.subnets[1].links.start, wires.subnets[1].links.stop)
+        assert wires.latency_s[first].max() == pytest.approx(least, abs=1e-15)
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [

@@ -132,3 +132,10 @@ def test_a_plan_is_exported_as_its_step_is() -> None:
     assert accelarray.plan("gpt2:layers=2:seq=64", **asked).export("megatron") == step.export(
         "megatron"
     )
+
+
+def test_a_made_plan_keeps_its_objective() -> None:
+    made = accelarray.plan("lenet", "accpar", "tpu-v3-8", 64)
+    with pytest.warns(accelarray.AccelarrayWarning, match="made for objective time; traffic has"):
+        step = accelarray.simulate("lenet", made, "tpu-v3-8", objective="traffic")
+    assert step.to_dict()["objective"] == "time"
