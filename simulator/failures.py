@@ -30,7 +30,7 @@ import simpy
 
 MONTH_S = 30 * 86_400.0
 MOST_FAILURES = 200_000
-"""In all simulated months. Where they have more, fewer months are simulated, but ``FEWEST``."""
+"""In all simulated months: with more failures fewer months are simulated, ``FEWEST`` at least."""
 FEWEST = 30
 """If so many have too many failures, a part of each is simulated, which begins with all spares."""
 
