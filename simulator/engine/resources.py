@@ -286,10 +286,10 @@ class Cores:
 class Meeting(Done):
     """An exchange: where its parties come together, and the event of its end.
 
-    ``came`` has who came, in the order in which they did, until it is over: each party's
-    worker and what it had waited for. A rendezvous is ``expected`` once a receiver has come,
-    ``receiver_cause`` what that had waited for. Parties may arrive before it is ``opened``, so
-    ``missing`` can be negative until then.
+    ``arrived`` has who came, in the order in which they did, until it is over: each party's
+    worker and what it had waited for; ``awaited`` are those to come. A rendezvous is
+    ``receiver_ready`` once its receiver has come, ``receiver_cause`` what that had waited for.
+    Parties may arrive before it is ``opened``, so ``awaited`` can be negative until then.
     """
 
     operation: Operation

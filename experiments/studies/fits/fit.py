@@ -227,9 +227,10 @@ def row_of(
     seconds, devices = outputs["iteration_s"], case.execution.planned(case.array).group.size
     rates = None if seconds is None else throughput(case, seconds)
     tokens, chips = rates.tokens_per_s if rates else None, sum(n for _, n in case.array.group.chips)
-    staging = case.execution.staging
+    given = case.execution.staging.schedule if case.execution.staging else ""
+    schedule = given if choice.axes.pp > 1 and given else usual_schedule(choice.axes.vp)
     return choice.fields() | {
-        "schedule": staging.usual_schedule if staging else usual_schedule(1),
+        "schedule": schedule,
         "iteration_s": seconds,
         "devices": devices,
         "first_pass_s": estimate.seconds if estimate else None,

@@ -24,7 +24,7 @@ def lane_cycles(layers: Iterable[Layer], phase: Phase) -> float:
 def worked_by(layer: Layer, fused_readers: Iterable[Layer], what: str, phase: Phase) -> float:
     """Lane cycles of one sample that an operator of a layer does: with those fused to it.
 
-    Riders are worked on when what they ride on is, forward and backward. What sums up
+    Fused layers are worked on when the layer is, forward and backward. What sums up
     (a batch norm's statistics, gradients of several readers) adds each element once.
     """
     if what:

@@ -12,9 +12,10 @@ and back.
                   p - s micro-batches in flight, and sends are long
     interleaved   n A + F,  A = the most that a place takes for a micro-batch,
                   F = the first p of the v p stages with their sends, without the slowest one
-    GPipe         S_0 + (n - 1) (largest f + largest b)
-    zero bubble   n (largest a) + sum of (a - w) of the others and 2 c, without what the slowest
-                  stage has late: (min(p, n) - 1) min(w, f, a - f - w) of its own
+    GPipe         S_0 + (n - 1) (largest f + largest b of a place)
+    zero bubble   as 1F1B, but stage s has gradients of weights s micro-batches late: it waits at
+                  the end for k passes of a_s - f_s, and behind its last error, which goes back
+                  through stage j < s, each stage has min(j + 1, n) gradients w_j to do
 
 No cycle of a stage is shorter than the sums of its gradients, where each micro-batch has some.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +44,76 @@ class Stages:
         """All micro-batches through all stages."""
         n = micro_batches
         if schedule == "gpipe":
-            longest_s = max(self.forward_s) + max(*self.backward_s, *self.summed_s)
-            return self._whole_s + (n - 1) * longest_s
+            of = (self.forward_s, self.backward_s, self.summed_s)
+            forward_s, backward_s, summed_s = (self._of_places(each, places) for each in of)
+            return self._whole_s + (n - 1) * (max(forward_s) + max(*backward_s, *summed_s))
         if schedule == "interleaved":
             return self._interleaved_s(places, n)
         if schedule == "zero-bubble":
-            return self._zero_bubble_s(places, n)
+            return self._zero_bubble_s(n)
         return self._one_forward_one_backward_s(n)
+
+    def early_s(self, schedule: str, micro_batches: int) -> list[float]:
+        """How long before the end of all passes each stage is through with its own.
+
+        Errors go back from the last stage to the first. Of zero bubble gradients of weights are
+        left behind them: of stage s those of s + 1 micro-batches.
+        """
+        zero_bubble = schedule == "zero-bubble"
+        back_s = self._errors_s if zero_bubble else self.backward_s
+        early_s = [0.0, *accumulate(map(sum, zip(back_s, self.sent_s, strict=True)))]
+        if not zero_bubble:
+            return early_s
+        left_s = [min(s + 1, micro_batches) * w for s, w in enumerate(self.gradient_s)]
+        ends_s = [left - early for left, early in zip(left_s, early_s, strict=False)]
+        return [max(ends_s) - one for one in ends_s]
 
     @property
     def _both_s(self) -> list[float]:
         return [f + b for f, b in zip(self.forward_s, self.backward_s, strict=True)]
 
     @property
+    def _errors_s(self) -> list[float]:
+        return [b - w for b, w in zip(self.backward_s, self.gradient_s, strict=True)]
+
+    @property
     def _whole_s(self) -> float:
         """A micro-batch's way through all stages and back."""
         return sum(self._both_s) + 2 * sum(self.sent_s)
 
-    def _zero_bubble_s(self, p: int, n: int) -> float:
-        """The slowest stage fills its waiting with gradients of weights that it has late."""
-        both_s = self._both_s
-        slowest = both_s.index(max(both_s))
-        f, w = self.forward_s[slowest], self.gradient_s[slowest]
-        late_s = (min(p, n) - 1) * min(w, f, self.backward_s[slowest] - w)
-        others_s = sum(both_s) - both_s[slowest] - (sum(self.gradient_s) - w)
-        cycle_s = max(*both_s, *self.summed_s)
-        return n * cycle_s + max(others_s - late_s, 0.0) + 2 * sum(self.sent_s)
+    def _zero_bubble_s(self, n: int) -> float:
+        """The same, but gradients of weights fill what it waits, and some are left in the end."""
+        p, errors_s = len(self.forward_s), self._errors_s
+        way_s = sum(self.forward_s) + sum(errors_s)
+        sends_s, longest_s, flight_s = sum(self.sent_s), 0.0, 0.0
+        before_s = back_s = end_s = 0.0  # the way to the stage, and what is behind its last error
+        every = zip(
+            self.forward_s, errors_s, self.gradient_s, self.sent_s, self.summed_s, strict=True
+        )
+        for s, (f, b, w, sent, summed) in enumerate(every):
+            late, more, way_s = min(s + 1, n), p - s - 1, way_s - f - b
+            end_s = max(late * w, back_s + end_s)
+            behind_s = way_s + 2 * sends_s
+            own_s = (f + b + w) + (n - 1) * max(f + b + w, summed) - late * w
+            if n > p - s:
+                own_s += max(behind_s - more * f, 0.0) + max(behind_s - more * (b + w), 0.0)
+                flight_s = max(flight_s, (f + b + behind_s) / (p - s))
+            else:  # all forward passes come first
+                own_s += max(behind_s - (n - 1) * min(f, b), 0.0)
+            longest_s = max(longest_s, before_s + own_s + end_s)
+            before_s, back_s, sends_s = before_s + f + sent, b + sent, sends_s - sent
+        if flight_s > max(*self._both_s, *self.summed_s):
+            longest_s = max(longest_s, self._whole_s - sum(self.gradient_s) + (n - 1) * flight_s)
+        return longest_s
+
+    @staticmethod
+    def _of_places(each_s: Sequence[float], p: int) -> list[float]:
+        """The sum over the stages at each of p places."""
+        return [sum(each_s[place::p]) for place in range(p)]
 
     def _interleaved_s(self, p: int, n: int) -> float:
         both_s, v = self._both_s, len(self.forward_s) // p
-        places_s = [sum(each[place::p]) for each in (both_s, self.summed_s) for place in range(p)]
+        places_s = [one for each in (both_s, self.summed_s) for one in self._of_places(each, p)]
         fill_s = sum(both_s[:p]) - max(both_s[:p]) + 2 * sum(self.sent_s[:p])
         in_flight = (2 * (p - 1) + (v - 1) * p + 1) / v
         cycle_s = max(*places_s, self._whole_s / in_flight if in_flight < n else 0.0)

@@ -17,7 +17,6 @@ and the order of unlike stages at a place.
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import accumulate
 from math import inf
 
 from planners import PlanError
@@ -93,8 +92,9 @@ class _Step(StepStages):
             return self._many * max(busy_s)
         gradient_s = [one.gradient_s for one in self._stages]
         stages = Stages(forward_s, backward_s, gradient_s, sent_s, summed_s)
-        path_s = stages.passed_s(self._layout.usual_schedule, self._axes.pp, self._many)
-        early_s = [0.0, *accumulate(map(sum, zip(backward_s, sent_s, strict=True)))]
+        schedule = self._layout.usual_schedule
+        path_s = stages.passed_s(schedule, self._axes.pp, self._many)
+        early_s = stages.early_s(schedule, self._many)
         last_s = max(self._behind_s(place) - early_s[place] for place in self._places)
         return start_s + path_s + last_s
 

@@ -336,8 +336,9 @@ def by_hand(layout: Layout, *, overlap: bool = True, sends: Sends | Literal[""] 
         (Axes(dp=4, pp=4), "gpipe", 8 * 12 + 3 * 12 + 2 * 3 * 0.25),
         # a half of what is waited for, with two stages at each place
         (Axes(dp=4, pp=4, vp=2), "", 8 * 12 + 3 * 6 + 2 * 4 * 0.25),
-        # forward 4, errors 6, gradients 2: of 12 s waited for, 2 x 2 are filled
-        (Axes(dp=4, pp=4), "zero-bubble", 8 * 12 + 3 * (12 - 2 * 2) + 2 * 3 * 0.25),
+        # forward 4, errors 6, gradients 2: of 12 s waited for, 2 x 2 are filled; the first stage
+        # waits for sends at the start and at the end
+        (Axes(dp=4, pp=4), "zero-bubble", 8 * 12 + 3 * (12 - 2 * 2) + 2 * 2 * 3 * 0.25),
         (Axes(dp=16), "", 2 * 48),
     ],
 )
