@@ -27,6 +27,14 @@ def test_every_network_of_the_zoo_comes_back_layer_by_layer(name: str, tmp_path:
     assert (tmp_path / f"{name}.onnx").stat().st_size < 400 * len(network.layers)  # dims alone
 
 
+def test_a_large_table_is_read_turned_for_the_head(tmp_path: Path) -> None:
+    """BLOOM's has 385 million elements: to turn it makes none."""
+    network = load_network("bloom-1b1:layers=1:seq=16")
+    again = there_and_back(network, tmp_path)
+    assert again.parameters == network.parameters
+    assert sum(one.macs for one in again.layers) == sum(one.macs for one in network.layers)
+
+
 def test_fused_attention_comes_back_as_its_parts(tmp_path: Path) -> None:
     network = load_network("gpt2:seq=16:layers=1")
     back = there_and_back(with_attention(network, "fused"), tmp_path)

@@ -193,7 +193,7 @@ class Reader:
         others = [n for n in node.input if n not in known or not known[n].trained]
         how = f"{node.op_type} {others} {[a.SerializeToString() for a in node.attribute]}"
         elements = sum(math.prod(shape) for shape in shapes.values())
-        if elements > MOST_MADE:
+        if elements > max(MOST_MADE, sum(math.prod(one.shape) for one in constants)):
             raise NetworkError(f"it makes a constant of {elements:,} elements")
         found = fold(node, self.tensors.values, elements, self.opsets.get("", 1))
         for name, array in zip(node.output, found or (), strict=False):

@@ -25,7 +25,7 @@ MOST_BYTES = 2**31 - 1
 MOST_NODES = 20_000
 MOST_TENSORS = 100_000
 MOST_MADE = 1 << 28
-"""Most elements of a constant that operators make."""
+"""Most elements of a constant that operators make, unless they read as many."""
 LARGEST = 1 << 62
 """Most elements of any tensor."""
 MOST_DIMENSIONS = 64

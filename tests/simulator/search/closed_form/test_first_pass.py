@@ -334,6 +334,7 @@ def by_hand(layout: Layout, *, overlap: bool = True, sends: Sends | Literal[""] 
         # follow every 49.5 / 4 s, as at most 4 are on their way from stage 0 and back
         (Axes(dp=4, pp=4), "1f1b", 49.5 + 7 * 49.5 / 4),
         (Axes(dp=4, pp=4), "gpipe", 8 * 12 + 3 * 12 + 2 * 3 * 0.25),
+        (Axes(dp=4, pp=4, vp=2), "gpipe", 7 * 12 + 48 + 2 * 7 * 0.25),
         # a half of what is waited for, with two stages at each place
         (Axes(dp=4, pp=4, vp=2), "", 8 * 12 + 3 * 6 + 2 * 4 * 0.25),
         # forward 4, errors 6, gradients 2: of 12 s waited for, 2 x 2 are filled; the first stage
