@@ -1,6 +1,6 @@
 """Matrix products: with a constant matrix a layer with weights, else of two computed tensors.
 
-Fused attention is its two products and the softmax between them. An Einstein sum is a product
+Fused attention is its two products and the softmax between them. An einsum is a product
 where its two operands meet in one.
 """
 
@@ -90,7 +90,7 @@ def linear(
 def _spread(
     assembler: Assembler, operation: ModelOperation, value: Value, weight: Constant, *, swap: bool
 ) -> None:
-    """Several matrices that meet the same rows: an Einstein sum, without dimensions of one."""
+    """Several matrices that meet the same rows: an einsum, without dimensions of one."""
     rank = len(operation.output)
 
     def term(shape: Shape, last: str) -> dict[str, int]:
@@ -278,7 +278,7 @@ def _summed(
     right: Value | Constant,
     terms: tuple[str, str, str],
 ) -> Value:
-    """What an Einstein sum that is a product makes of two operands."""
+    """What an einsum that is a product makes of two operands."""
     a, b, result = terms
     size = dict(zip(a + b, left.shape + right.shape, strict=True))
     batch = [c for c in a if c in b and c in result]

@@ -231,7 +231,7 @@ def _einsum(call: Call) -> ModelOperation:
 
 
 def _tensordot(call: Call) -> ModelOperation:
-    """Pairs of dimensions summed over, as an Einstein sum; of ``inner`` the last ones."""
+    """Pairs of dimensions summed over, as an einsum; of ``inner`` the last ones."""
     ranks = len(call.shape(0)), len(call.shape(1))
     one, other = string.ascii_lowercase[: ranks[0]], [*string.ascii_uppercase[: ranks[1]]]
     pairs = zip(call.arg(2, "dims_self", [-1]), call.arg(3, "dims_other", [-1]), strict=True)
