@@ -165,7 +165,7 @@ SOFTWARE = (
     option(
         "execution.bucket BYTES",
         "size of a gradient bucket; 0 sends each gradient by itself",
-        "the stack's, the plan's, or 25 MiB",
+        "as the plan says, else 25 MiB; a stack's first",
         unit="bytes",
     ),
     option(
