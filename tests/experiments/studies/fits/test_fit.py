@@ -63,6 +63,9 @@ def test_a_schedule_that_is_given_is_that_of_all_rows_and_of_the_best_again() ->
     assert {row["schedule"] for row in found.rows()} == {"zero-bubble"}
     again = next(str(said) for said in found.tables() if str(said).startswith("The best again"))
     assert again.endswith("--schedule zero-bubble")
+    either = on(["devices.0.count=4"], axes="pp", schedule="zero-bubble", best=3)
+    named = {row["pp"] > 1: row["schedule"] for row in either.rows()}
+    assert named == {True: "zero-bubble", False: "1f1b"}  # without stages it has no effect
     several = on(["devices.0.count=4"], axes="tp", parallel="pp=2,vp=2", best=1)
     assert [row["schedule"] for row in several.rows()] == ["interleaved"]
     assert not any("--schedule" in str(said) for said in several.tables())
