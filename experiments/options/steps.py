@@ -165,7 +165,7 @@ SOFTWARE = (
     option(
         "execution.bucket BYTES",
         "size of a gradient bucket; 0 sends each gradient by itself",
-        "as the plan says, else 25 MiB; a stack's first",
+        "as the plan says, else 25 MiB; a stack's comes first",
         unit="bytes",
     ),
     option(
