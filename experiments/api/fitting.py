@@ -31,7 +31,7 @@ from experiments.results.result import Result
 from experiments.studies.case import Case, plan_of
 from experiments.studies.fits.asked import (
     OBJECTIVES,
-    OF_ALL,
+    VARIED_OR_GIVEN,
     AtMost,
     at_most_of,
     batch_of_tokens,
@@ -375,7 +375,7 @@ def _flags(row: dict[str, Any]) -> str:
 
 @explicit(
     parallel="axes that all combinations have, as tp=8,sp",
-    **dict.fromkeys(("zero", "micro_batch", "recompute", "schedule"), OF_ALL),
+    **dict.fromkeys(("zero", "micro_batch", "recompute", "schedule"), VARIED_OR_GIVEN),
 )
 def fit(
     network: NetworkLike,

@@ -169,9 +169,7 @@ class StepResult(Result):
         """What ``accelarray simulate --format json`` prints, with every one of its ``metrics``."""
         case, plan, timeline, spent = self.case, self.plan, self.timeline, self.shares
         kinds = computing_by_kind(timeline, case.array)
-        # every split has a link, as planners price it; of stages they price none
-        training = not case.execution.inference  # which is what planners price
-        priced = "wires" in case.execution.ignores and plan.pipeline is None
+        priced = numbers.is_priced(case, plan)
         outputs = {"iteration_s": timeline.iteration_s, "computing_by_kind": kinds}
         found = {
             "network": case.network.name,
@@ -188,7 +186,7 @@ class StepResult(Result):
             "error_band": banded(case, timeline.iteration_s),
             **asdict(numbers.throughput(case, timeline.iteration_s)),
             **numbers.computed(case, timeline),
-            "predicted_s": predict(case.network, plan, case.array) if priced and training else None,
+            "predicted_s": predict(case.network, plan, case.array) if priced else None,
             "uncharged_s": numbers.uncharged(case, plan, timeline.iteration_s),
             **plan.gap_fields(),
             **numbers.bound_fields(case, plan, timeline),

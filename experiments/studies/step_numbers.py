@@ -326,12 +326,19 @@ def sentence(fields: dict[str, Any]) -> str:
 def uncharged(case: Case, plan: Plan, iteration_s: float) -> float | None:
     """Seconds that the published model leaves out of a step: ``planners.uncharged_s``.
 
-    None for other models, stages and inference.
+    None where planners do not price the step (``is_priced``).
     """
-    priced = "wires" in case.execution.ignores and plan.pipeline is None
-    if not priced or case.execution.inference:
-        return None
-    return uncharged_s(case.network, plan, case.array, iteration_s)
+    known = is_priced(case, plan)
+    return uncharged_s(case.network, plan, case.array, iteration_s) if known else None
+
+
+def is_priced(case: Case, plan: Plan) -> bool:
+    """Whether planners price such a step: one of training, whose splits have links of their own.
+
+    Of stages they price none.
+    """
+    wireless = "wires" in case.execution.ignores
+    return wireless and plan.pipeline is None and not case.execution.inference
 
 
 def whole_share(case: Case) -> list[str]:

@@ -258,9 +258,9 @@ class Run:
             self._stop_without_the_lost()
 
     def _stop_without_the_lost(self) -> None:
-        """The run is over when whoever has iterations to do is dead, or waits for the dead.
+        """The run is over when all workers with iterations to do are dead, or wait for the dead.
 
-        Who has waited since the last look is lost: some wait for a dead worker and go on without.
+        These have waited since the last look: some methods go on without a dead worker in the end.
         """
         hang = hang_of(self.now, self._blocked, [*self.dead], all_stopped=False)
         waits = hang.waits if hang else {}

@@ -71,7 +71,7 @@ class StridedGroups:
 
     @staticmethod
     def of(rows: Ints) -> StridedGroups | None:
-        """What these rows are, if that is a lattice: its first row and column tell."""
+        """These rows, if their numbers are such sums: the first row and column tell."""
         count, size = rows.shape
         if count & (count - 1) or size & (size - 1):
             return None

@@ -120,7 +120,7 @@ class Block:
         halvings = self._halvings(busy)
         if halvings is None:
             return self._rows(together, busy[self.which])
-        return _lattice(together, halvings)
+        return _strided(together, halvings)
 
     def _halvings(self, busy: Mask) -> tuple[bool, ...] | None:
         """Of every level, whether both halves of busy groups are busy, alike; or only the first.
@@ -148,7 +148,7 @@ class Block:
         return Rows(members[taking.any(axis=1)][:, taking.any(axis=0)])
 
 
-def _lattice(together: tuple[bool, ...], halvings: tuple[bool, ...]) -> StridedGroups:
+def _strided(together: tuple[bool, ...], halvings: tuple[bool, ...]) -> StridedGroups:
     """Groups by levels, where some have their first halves only."""
     strides = [1 << i for i in reversed(range(len(together)))]
     both = [level for level in zip(strides, together, halvings, strict=True) if level[2]][::-1]

@@ -97,7 +97,9 @@ def score(row: Mapping[str, Any], objective: str) -> float:
     return float(sign * row[column])
 
 
-OF_ALL = "as of simulate, for all combinations (default: varied, where axes does not leave it out)"
+VARIED_OR_GIVEN = (
+    "as of simulate, for all combinations (default: varied, where axes does not leave it out)"
+)
 """What fit's keywords say of an option that is varied unless it is given."""
 OF_COMBINATIONS = {
     "micro_batches": "take --axes micro-batch, with others that you vary",

@@ -359,9 +359,10 @@ OF_STEPS = {
 
 
 def unread_changes(asked: Training) -> list[str]:
-    """A sentence about values that were changed and that such a run does not read.
+    """Sentences about options of steps, and values that were changed, that it does not read.
 
-    Found by asking: a small network is trained once on the array, which notes what it is asked.
+    The latter are found by asking: a small network is trained once on the array, which notes
+    what it is asked.
     """
     own, given = usual(asked.array), asked.execution
     alike = own.model == given.model

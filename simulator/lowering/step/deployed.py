@@ -61,17 +61,17 @@ class Deployed(ExchangesOnWires):
         yield from self._gathers()
         apart, full = self.array.stack is not None, self.bucket_bytes
         buckets = order.Buckets(graph, self._sent_bytes, self._alike, full, apart=apart)
-        wrapped, now = self._wrapped, self.overlap
-        yield from wrapped.forward()
+        fsdp, now = self._fsdp_units, self.overlap
+        yield from fsdp.forward()
         for v in reversed(range(len(graph))):
-            yield from wrapped.before(v)
+            yield from fsdp.before(v)
             yield from order.recompute(graph, self._operators.again(v), self._gathered)
             yield from order.gathered(v, self._gathered(v))
             yield from order.backward(graph, v)
-            yield from wrapped.behind(v)
-            if not wrapped.units and (now or self.scatters(v)):
+            yield from fsdp.behind(v)
+            if not fsdp.units and (now or self.scatters(v)):
                 yield from buckets.put(v)
-        if not wrapped.units and not now:
+        if not fsdp.units and not now:
             for v in reversed(range(len(graph))):
                 if not self.scatters(v):
                     yield from buckets.put(v)
@@ -137,7 +137,7 @@ class Deployed(ExchangesOnWires):
         return 1 if part.halves else int(2 ** sum(alike))
 
     @property
-    def _wrapped(self) -> FsdpUnits:
+    def _fsdp_units(self) -> FsdpUnits:
         """The units of weights in parts, if they are.
 
         Not kept: it asks these rules, and a circle would hold an array's wires until the
@@ -154,10 +154,8 @@ class Deployed(ExchangesOnWires):
         if not any(map(self.scatters, range(len(self.graph)))):
             return WHOLE
         buckets = [item.bucket for item in self.order() if self.scattered(item)]
-        wrapped = self._wrapped
-        return ZeroSharding(
-            tuple(filter(None, buckets)), wrapped.units, wrapped.gathered, self.overlap
-        )
+        fsdp = self._fsdp_units
+        return ZeroSharding(tuple(filter(None, buckets)), fsdp.units, fsdp.gathered, self.overlap)
 
     @cached_property
     def _updated(self) -> dict[Mesh, Fractions]:

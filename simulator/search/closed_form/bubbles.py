@@ -49,62 +49,35 @@ class Stages:
             return self._whole_s + (n - 1) * (max(forward_s) + max(*backward_s, *summed_s))
         if schedule == "interleaved":
             return self._interleaved_s(places, n)
-        if schedule == "zero-bubble":
-            return self._zero_bubble_s(n)
-        return self._one_forward_one_backward_s(n)
+        return self._one_forward_one_backward_s(schedule, n)
 
     def early_s(self, schedule: str, micro_batches: int) -> list[float]:
         """How long before the end of all passes each stage is through with its own.
 
-        Errors go back from the last stage to the first. Of zero bubble gradients of weights are
-        left behind them: of stage s those of s + 1 micro-batches.
+        Errors go back from the last stage to the first. Stage s has gradients of weights of s + 1
+        micro-batches left behind the last of them, where these come late.
         """
-        zero_bubble = schedule == "zero-bubble"
-        back_s = self._errors_s if zero_bubble else self.backward_s
-        early_s = [0.0, *accumulate(map(sum, zip(back_s, self.sent_s, strict=True)))]
-        if not zero_bubble:
-            return early_s
-        left_s = [min(s + 1, micro_batches) * w for s, w in enumerate(self.gradient_s)]
-        ends_s = [left - early for left, early in zip(left_s, early_s, strict=False)]
+        errors_s, late_s = self._backward(schedule)
+        way_s = [0.0, *accumulate(map(sum, zip(errors_s, self.sent_s, strict=True)))]
+        left_s = [min(s + 1, micro_batches) * w for s, w in enumerate(late_s)]
+        ends_s = [left - way for left, way in zip(left_s, way_s, strict=False)]
         return [max(ends_s) - one for one in ends_s]
+
+    def _backward(self, schedule: str) -> tuple[Sequence[float], Sequence[float]]:
+        """Errors, which the stage before waits for, and gradients of weights that come later."""
+        if schedule != "zero-bubble":
+            return self.backward_s, [0.0] * len(self.backward_s)
+        both = zip(self.backward_s, self.gradient_s, strict=True)
+        return [b - w for b, w in both], self.gradient_s
 
     @property
     def _both_s(self) -> list[float]:
         return [f + b for f, b in zip(self.forward_s, self.backward_s, strict=True)]
 
     @property
-    def _errors_s(self) -> list[float]:
-        return [b - w for b, w in zip(self.backward_s, self.gradient_s, strict=True)]
-
-    @property
     def _whole_s(self) -> float:
         """A micro-batch's way through all stages and back."""
         return sum(self._both_s) + 2 * sum(self.sent_s)
-
-    def _zero_bubble_s(self, n: int) -> float:
-        """The same, but gradients of weights fill what it waits, and some are left in the end."""
-        p, errors_s = len(self.forward_s), self._errors_s
-        way_s = sum(self.forward_s) + sum(errors_s)
-        sends_s, longest_s, flight_s = sum(self.sent_s), 0.0, 0.0
-        before_s = back_s = end_s = 0.0  # the way to the stage, and what is behind its last error
-        every = zip(
-            self.forward_s, errors_s, self.gradient_s, self.sent_s, self.summed_s, strict=True
-        )
-        for s, (f, b, w, sent, summed) in enumerate(every):
-            late, more, way_s = min(s + 1, n), p - s - 1, way_s - f - b
-            end_s = max(late * w, back_s + end_s)
-            behind_s = way_s + 2 * sends_s
-            own_s = (f + b + w) + (n - 1) * max(f + b + w, summed) - late * w
-            if n > p - s:
-                own_s += max(behind_s - more * f, 0.0) + max(behind_s - more * (b + w), 0.0)
-                flight_s = max(flight_s, (f + b + behind_s) / (p - s))
-            else:  # all forward passes come first
-                own_s += max(behind_s - (n - 1) * min(f, b), 0.0)
-            longest_s = max(longest_s, before_s + own_s + end_s)
-            before_s, back_s, sends_s = before_s + f + sent, b + sent, sends_s - sent
-        if flight_s > max(*self._both_s, *self.summed_s):
-            longest_s = max(longest_s, self._whole_s - sum(self.gradient_s) + (n - 1) * flight_s)
-        return longest_s
 
     @staticmethod
     def _of_places(each_s: Sequence[float], p: int) -> list[float]:
@@ -119,21 +92,25 @@ class Stages:
         cycle_s = max(*places_s, self._whole_s / in_flight if in_flight < n else 0.0)
         return n * cycle_s + fill_s
 
-    def _one_forward_one_backward_s(self, n: int) -> float:
-        """The slowest stage decides: what it computes, the way to it, and what it waits for."""
-        whole_s, p = self._whole_s, len(self.forward_s)
-        longest_s, before_s, flight_s = whole_s, 0.0, 0.0
-        every = zip(self.forward_s, self.backward_s, self.sent_s, self.summed_s, strict=True)
-        for s, (f, b, sent, summed) in enumerate(every):
-            behind_s, more = whole_s - before_s - f - b, p - s - 1
-            own_s = f + b + (n - 1) * max(f + b, summed)
+    def _one_forward_one_backward_s(self, schedule: str, n: int) -> float:
+        """The slowest stage decides: the way to it, its work, its waits, and what is left then."""
+        p, (errors_s, late_s) = len(self.forward_s), self._backward(schedule)
+        whole_s = sum(self.forward_s) + sum(errors_s) + 2 * sum(self.sent_s)
+        longest_s, behind_s, flight_s = whole_s, whole_s, 0.0
+        before_s = back_s = left_s = 0.0
+        every = zip(self.forward_s, errors_s, late_s, self.sent_s, self.summed_s, strict=True)
+        for s, (f, b, w, sent, summed) in enumerate(every):
+            late, more = min(s + 1, n), p - s - 1
+            left_s = max(late * w, back_s + left_s)
+            behind_s -= f + b
+            own_s = f + b + w + (n - 1) * max(f + b + w, summed) - late * w
             if n > p - s:
-                own_s += max(behind_s - more * f, 0.0) + max(behind_s - more * b, 0.0)
-                flight_s = max(flight_s, (whole_s - before_s) / (p - s))
+                own_s += max(behind_s - more * f, 0.0) + max(behind_s - more * (b + w), 0.0)
+                flight_s = max(flight_s, (f + b + behind_s) / (p - s))
             else:  # all forward passes come first
-                own_s = max(own_s, f + b + behind_s + (n - 1) * max(f, b))
-            longest_s = max(longest_s, before_s + own_s)
-            before_s += f + b + 2 * sent
+                own_s = max(own_s, f + b + behind_s + (n - 1) * max(f, b) + (n - late) * w)
+            longest_s = max(longest_s, before_s + own_s + left_s)
+            before_s, back_s, behind_s = before_s + f + sent, b + sent, behind_s - 2 * sent
         if flight_s > max(*self._both_s, *self.summed_s):
             longest_s = max(longest_s, whole_s + (n - 1) * flight_s)
         return longest_s

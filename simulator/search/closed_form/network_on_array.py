@@ -10,9 +10,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from hardware import Array
-from planners import Axes, PlanError, Update
+from planners import Axes, PlanError
 from planners.axes.stage_cuts import blocks_of, usual_first_nodes
 from planners.pipeline.staging import usual_schedule
+from planners.plan.updates import ZERO_STAGE
 from simulator.cost.memory import capacity_bytes
 from simulator.lowering.execution import Execution
 from simulator.search.closed_form.exchange_times import ExchangeTimes
@@ -21,7 +22,7 @@ from workloads import Network, partition_graph
 
 SCHEDULES = ("1f1b", "interleaved", "gpipe", "zero-bubble")
 """Those with a closed form."""
-ZERO_STAGE_OF: dict[str, int] = {Update.SHARDED: 1, Update.GRADIENTS: 2, Update.WEIGHTS: 3}
+ZERO_STAGE_OF = {update: int(stage) for update, stage in ZERO_STAGE.items() if stage != "0"}
 """How much of the optimizer's state, gradients and weights replicas keep in parts, by update."""
 
 

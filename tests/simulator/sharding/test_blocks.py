@@ -80,7 +80,7 @@ def halved(mask: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     return levels
 
 
-def test_busy_first_halves_are_a_lattice() -> None:
+def test_busy_first_halves_are_strided_groups() -> None:
     """Of 16 cores the first of each four: strides 4 and 8, joined and not."""
     found = block((Shard(4, 1, 1, 1),), [(I,)] * 4, whole=True)
     busy = found.busy((0,))
