@@ -30,6 +30,8 @@ COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broa
 SHOWN_LINKS = 8
 BY_NCCL = ", NCCL's steps"
 """Follows an algorithm's name where "auto" takes as long for each step as NCCL reckons."""
+OF_STEPS = ("precision", "optimizer")
+"""What whole steps read of an array and a collective, whose bytes are given, does not."""
 MOST_MESSAGES = 1 << 24
 SIZES = [float(1 << power) for power in range(10, 35, 2)]
 """Bytes of the picture's points: 1 KiB to 16 GiB."""
@@ -69,7 +71,8 @@ def collective(
     size_bytes = parse_bytes(bytes if isinstance(bytes, str) else f"{float(bytes)!r} B")
     if collective not in COLLECTIVES:
         raise UsageError(f"collective {collective!r}: one of {', '.join(COLLECTIVES)}")
-    place = array_of(array, changed(set, options))
+    changes = changed(set, options)
+    place = array_of(array, changes)
     with hearing(progress, 3) as done:
         wires = Wires(place)
         nodes, pairs = len(wires.nodes), collective == "all-to-all" or algorithm == "direct"
@@ -79,7 +82,11 @@ def collective(
         found = offer(wires, collective, wires.nodes, size_bytes, algorithm)
         done("running")
         data = _data(wires, collective, size_bytes, found, algorithm)
-        data["warnings"] = [*unread.changed(place, DEPLOYED), *unread.small_tori(place)]
+        data["warnings"] = [
+            *(f"A collective does not read {key}." for key in OF_STEPS if _named(key, changes)),
+            *unread.changed(place, DEPLOYED),
+            *unread.small_tori(place),
+        ]
         done("")
     return CollectiveResult(
         data,
@@ -87,6 +94,10 @@ def collective(
         lambda: _tables(data, wires),
         picture=lambda: plot_bandwidth(wires, collective, size_bytes),
     )
+
+
+def _named(key: str, changes: list[str]) -> bool:
+    return any(change.partition("=")[0].strip() == key for change in changes)
 
 
 def parse_bytes(text: str) -> float:

@@ -116,6 +116,8 @@ def grid_of(study: Study, axes: tuple[Axis, ...]) -> Grid:
     """What is varied, in networks, planners and conditions; raises UsageError."""
     asked, planners = study.conditions, study.planners
     keys = [axis.key for axis in axes]
+    if "price" in keys:
+        raise UsageError("--vary price: a sweep shows no cost; simulate --price does")
     check_planned(planners, {axis.key: axis.values[0].text for axis in axes})
     check_axes(planners, keys)
     return Grid(

@@ -46,6 +46,13 @@ def test_collective(capsys: pytest.CaptureFixture[str]) -> None:
         accelarray.collective("all_reduce", 1e8, "ring-8")
 
 
+def test_what_a_collective_and_a_sweep_do_not_read_is_said() -> None:
+    found = accelarray.collective("all-reduce", 1e8, "dgx-h100", precision="fp8")
+    assert found.data["warnings"] == ["A collective does not read precision."]
+    with pytest.raises(accelarray.UsageError, match="--vary price: a sweep shows no cost"):
+        accelarray.sweep({"price": [1, 2]}, "lenet", "data_parallel", "a100-cluster", 256)
+
+
 def test_train(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run: Any = {"iterations": 6, "slowdown": "worker:0:5", "seed": 3}
     found = accelarray.train("lenet", 8, "ad-psgd", "ring-8", **run)
