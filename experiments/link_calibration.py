@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -31,7 +31,9 @@ ROUNDS, CLOSE, GRID, NOTHING = 4, 0.02, 12, 1e-5
 """Of the search: turns through the constants, how near each comes, of its range; points that are
 looked at first, and what is no gain."""
 LARGE, ENOUGH = 16e6, 3
-"""Bytes of messages above which all go by one protocol; so many of them tell its constants."""
+"""Bytes of messages above which most go by one protocol; so many of them tell its constants."""
+LARGEST_HOST = 16
+"""GPUs of a host at the most (DGX-2): an array's node of more is a rack, and hosts its trays."""
 BY_NCCL = Stack(ring_steps_s=(3.4e-6, 14e-6))
 """As what was measured, with NCCL's steps: RCCL has its rings and trees."""
 RANGES = {"efficiency": (0.01, 1.0), "latency_s": (1e-8, 1e-2), "slower": (0.05, 20.0)}
@@ -84,6 +86,8 @@ class WiresResult(Result):
     """By their keys, as specs have them."""
     settings: Settings
     """Those of the array's topology, with the constants."""
+    notes: tuple[str, ...] = ()
+    """What was assumed, and where the constants are to be doubted."""
 
     def title(self) -> str:
         """The level, and on how many collectives."""
@@ -119,7 +123,7 @@ class WiresResult(Result):
             said.append("The constants as they were fit better: take more rows, or keep those.")
         if any(key.endswith(".protocols") for key in self.constants):
             said.append(f"Protocols of small messages take {found.slower:.3g} times as long.")
-        return [table, *said]
+        return [table, *said, *self.notes]
 
     def to_toml(self) -> str:
         """An array's file with these links."""
@@ -149,11 +153,13 @@ def calibrated_wires(
     """Fit the level of an array's links that the measured collectives cross; UsageError.
 
     That is the innermost one of ranks on one node, else the outermost. Large messages tell
-    efficiency and latency, those of ``LARGE`` bytes or less then how slow protocols are: by the
-    least sum of squared logarithms of ours over the measured time.
+    efficiency and latency, those of ``LARGE`` bytes or less then how slow protocols are, and in
+    the end all messages tell all three: by the least sum of squared logarithms of ours over the
+    measured time.
     """
-    written = load_settings(array, "array")[2].items()
-    settings = {key: entry for key, entry in written if key.startswith("topology.")}
+    written = load_settings(array, "array")[2]
+    measured, notes = _on_nodes(measured, array, written)
+    settings = {key: entry for key, entry in written.items() if key.startswith("topology.")}
     levels = {key.split(".")[2] for key in settings if key.startswith("topology.levels.")}
     if not levels:
         raise UsageError(f"{array}: has no topology.levels, whose links could be calibrated")
@@ -189,6 +195,7 @@ def calibrated_wires(
     link = _least(partial(loss, large if split else measured.rows), link, [*RANGES][:2])
     if split and small:
         link = _least(partial(loss, small), link, [*RANGES][2:])
+        link = _least(partial(loss, measured.rows), link, [*RANGES], first=1)
     fits = tuple(
         Compared(
             *(row.collective, row.bytes, row.seconds),
@@ -202,7 +209,31 @@ def calibrated_wires(
     return WiresResult(
         *(measured.path, array, level, measured.ranks, measured.nodes, link, fits, constants),
         _with(settings, new, measured),
+        (*notes, *_doubts(link, len(measured.rows))),
     )
+
+
+def _on_nodes(measured: Measured, array: str, written: Settings) -> tuple[Measured, list[str]]:
+    """Ranks by the array's nodes, and what is assumed: hosts are trays of nodes that are racks."""
+    nodes = int(written["nodes"].value) if "nodes" in written else 1
+    each = Wires(load_array(array)).cores // nodes
+    if measured.nodes == 1 or each <= LARGEST_HOST:
+        return measured, []
+    racks = [0]
+    for many in measured.on_nodes:
+        racks += [0] * (racks[-1] + many > each)
+        racks[-1] += many
+    note = f"Hosts are taken for trays of {array}'s nodes of {each}, which they fill one by one."
+    return replace(measured, on_nodes=tuple(racks)), [note]
+
+
+def _doubts(link: Link, rows: int) -> Iterator[str]:
+    """Why the constants are to be doubted."""
+    if rows < ENOUGH:
+        yield f"Few rows ({rows}): {ENOUGH} say more than their own times."
+    worst = RANGES["efficiency"][0], RANGES["latency_s"][1]
+    if link.efficiency < 1.01 * worst[0] or link.latency_s > worst[1] / 1.01:
+        yield "A constant ended at its bound: these links are far too slow. Are the times in us?"
 
 
 def _changes(settings: Settings, at: str, link: Link) -> dict[str, Any]:
@@ -242,13 +273,16 @@ def _members(measured: Measured, wires: Wires, array: str) -> np.ndarray[Any, An
     return np.array([node * each + i for node, n in enumerate(measured.on_nodes) for i in range(n)])
 
 
-def _least(loss: Callable[[Link], float], link: Link, names: Sequence[str]) -> Link:
+def _least(
+    loss: Callable[[Link], float], link: Link, names: Sequence[str], first: int = 0
+) -> Link:
     """The constants of the least loss: each in turn, on a logarithmic scale.
 
     Where a constant makes no difference it stays as it was. The loss may be flat far from its
-    least value, as a latency that other times hide: so a grid is looked at first.
+    least value, as a latency that other times hide: so a grid is looked at first. It is of a
+    quarter of the range in the ``first`` turn 1, of a quarter of that in the next.
     """
-    for turn in range(ROUNDS):
+    for turn in range(first, ROUNDS):
         for name in names:
             low, high = map(math.log, RANGES[name])
             middle, wide = math.log(getattr(link, name)), (high - low) / 4**turn

@@ -101,6 +101,7 @@ class LatencyRow(Cells):
 
 
 ARRAYS = {
+    "A100-SXM4-40GB": "a100-40-cluster",
     "A100-SXM4": "a100-cluster",
     "H100 80GB HBM3": "h100-cluster",
     "H200": "h200-cluster",
@@ -108,19 +109,37 @@ ARRAYS = {
     "B300 SXM6": "b300-cluster",
     "GB200": "gb200-cluster",
     "GB300": "gb300-cluster",
+    "GH200": "gh200-cluster",
+    "V100-SXM2": "v100-cluster",
+    "Instinct MI300X": "mi300x-cluster",
+    "Instinct MI325X": "mi325x-cluster",
+    "Instinct MI355X": "mi355x-cluster",
 }
-"""How names of devices begin, and one node of which array they are; others are left out."""
+"""How names of devices begin behind their maker's, and the array whose nodes have them."""
+MAKERS = ("NVIDIA ", "Tesla ", "AMD ")
+
+
+def without_maker(device: str) -> str:
+    """A device's name, as drivers have it, without the words in front of its own."""
+    for maker in MAKERS:
+        device = device.removeprefix(maker)
+    return device
+
+
+def known_array(device: str) -> str | None:
+    """The catalog's array of a device, by the name that its driver has."""
+    name = without_maker(device)
+    return next((array for begins, array in ARRAYS.items() if name.startswith(begins)), None)
 
 
 def array_of(device: str, path: str) -> str:
     """The catalog's array of a device, by the name that its driver has; raises UsageError."""
-    for begins, array in ARRAYS.items():
-        if device.removeprefix("NVIDIA ").startswith(begins):
-            return array
-    raise UsageError(
-        f"{path}: device {device[:80]!r}: no array of the catalog has it; say which, as --array "
-        "my-array.toml"
-    )
+    if (found := known_array(device)) is None:
+        raise UsageError(
+            f"{path}: device {device[:80]!r}: no array of the catalog has it; say which, as "
+            "--array my-array.toml"
+        )
+    return found
 
 
 def latencies(rows: Sequence[LatencyRow]) -> list[CollectiveRow]:
@@ -138,14 +157,13 @@ def latencies(rows: Sequence[LatencyRow]) -> list[CollectiveRow]:
             source="a table of latencies",
         )
         for row in rows
-        for begins, array in ARRAYS.items()
-        if row.device.removeprefix("NVIDIA ").startswith(begins)
+        if (array := known_array(row.device))
     ]
 
 
 def left_out(rows: Sequence[LatencyRow]) -> tuple[str, ...]:
     """A sentence about devices of a table of latencies that the catalog lacks, if there are any."""
-    names = [device.removeprefix("NVIDIA ") for device in dict.fromkeys(r.device for r in rows)]
+    names = [without_maker(device) for device in dict.fromkeys(row.device for row in rows)]
     unknown = [one[:40] for one in names if not one.startswith(tuple(ARRAYS))]
     if not unknown:
         return ()

@@ -14,6 +14,7 @@ from experiments.collective import rates
 from experiments.files.measurements import mllog, nccl
 from experiments.link_calibration import WiresResult, calibrated_wires
 from experiments.measured.case import RowCase
+from experiments.measured.collectives import known_array
 from experiments.measured.rows import load
 from experiments.measured.study import ready
 from experiments.notices import AccelarrayWarning
@@ -140,6 +141,68 @@ def test_constants_that_times_were_made_with_are_found_again(
     latency_us = float(settings["latency"].removesuffix(" us"))
     assert found.link.latency_s * 1e6 == pytest.approx(latency_us, rel=0.05)
     assert max(abs(one.error) for one in found.fits) < 0.02
+
+
+def test_hosts_of_a_rack_are_trays_of_one_node() -> None:
+    """32 of the 72 GPUs of one NVLink domain, on eight hosts of four."""
+    change = {"nodes": 1, "topology.levels.0.efficiency": 0.5}
+    rack = {"devices.0.count": 32}
+    times = [
+        accelarray.collective("all-reduce", size, "gb200-cluster", set=change | rack).time_s
+        for size in SIZES
+    ]
+    text = HEAD + ranks(8, 4) + table("all_reduce", list(zip(SIZES, times, strict=True)), 32)
+    found = calibrated_wires(nccl(text, "out.txt"), "gb200-cluster")
+    assert (found.level, found.nodes) == (0, 1)
+    assert found.link.efficiency == pytest.approx(0.5, rel=0.02)
+    assert "taken for trays of gb200-cluster's nodes of 72" in found.notes[0]
+
+
+def test_slow_protocols_and_slow_links_are_told_apart() -> None:
+    """Messages of 33 MB still go by LL128 here, and say nothing of efficiency alone."""
+    key = "topology.levels.0"
+    slower = [
+        f"{one.name} {one.algorithm}: {one.start_s * 2e6:.4g} us + {one.step_s * 2e6:.4g} us a "
+        f"step at {one.share:g}"
+        for one in load_array("h100-cluster").topology.levels[0].protocols
+    ]
+    change = {"nodes": 1, f"{key}.efficiency": 0.7, f"{key}.protocols": slower}
+    sizes = [float(1 << power) for power in range(12, 34)]
+    times = [
+        accelarray.collective("all-gather", size, "h100-cluster", set=change).time_s
+        for size in sizes
+    ]
+    text = HEAD + ranks(1, 8) + table("all_gather", list(zip(sizes, times, strict=True)), 8, "none")
+    found = calibrated_wires(nccl(text, "out.txt"), "h100-cluster")
+    assert found.link.efficiency == pytest.approx(0.7, rel=0.02)
+    assert found.link.slower == pytest.approx(2, rel=0.02)
+    assert not found.notes
+
+
+def test_constants_that_are_to_be_doubted_are_told() -> None:
+    one = calibrated_wires(nccl(GOOD, "out.txt"), "h100-cluster")
+    assert one.notes == ("Few rows (1): 3 say more than their own times.",)
+    slow = [(size, size / 2e7) for size in SIZES]
+    far = calibrated_wires(
+        nccl(HEAD + ranks(1, 8) + table("all_reduce", slow, 8), "out.txt"), "h100-cluster"
+    )
+    assert "ended at its bound" in far.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("device", "array"),
+    [
+        ("NVIDIA A100-SXM4-40GB", "a100-40-cluster"),
+        ("NVIDIA A100-SXM4-80GB", "a100-cluster"),
+        ("AMD Instinct MI300X", "mi300x-cluster"),
+        ("Tesla V100-SXM2-32GB", "v100-cluster"),
+        ("NVIDIA GH200 480GB", "gh200-cluster"),
+        ("Tesla T4", None),
+    ],
+)
+def test_arrays_by_the_names_that_drivers_have(device: str, array: str | None) -> None:
+    assert known_array(device) == array
+    assert array is None or load_array(array)
 
 
 def test_what_rows_do_not_tell_stays_as_it_was() -> None:
