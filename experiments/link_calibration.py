@@ -152,10 +152,8 @@ def calibrated_wires(
 ) -> WiresResult:
     """Fit the level of an array's links that the measured collectives cross; UsageError.
 
-    That is the innermost one of ranks on one node, else the outermost. Large messages tell
-    efficiency and latency, those of ``LARGE`` bytes or less then how slow protocols are, and in
-    the end all messages tell all three: by the least sum of squared logarithms of ours over the
-    measured time.
+    That is the innermost one of ranks on one node, else the outermost. Constants are those of the
+    least sum of squared logarithms of ours over the measured time.
     """
     written = load_settings(array, "array")[2]
     measured, notes = _on_nodes(measured, array, written)
@@ -189,13 +187,7 @@ def calibrated_wires(
     if seconds(changed(Link(link.efficiency / 2, link.latency_s * 2))) == seconds(changed(link)):
         said = f"its {measured.ranks} ranks are the first cores of {array}, which send nothing over"
         raise UsageError(f"{measured.path}: {said} links of level {level}; take more ranks")
-    small = [row for row in measured.rows if row.bytes <= LARGE]
-    large = [row for row in measured.rows if row.bytes > LARGE]
-    split = f"{at}.protocols" in settings and len(large) >= ENOUGH
-    link = _least(partial(loss, large if split else measured.rows), link, [*RANGES][:2])
-    if split and small:
-        link = _least(partial(loss, small), link, [*RANGES][2:])
-        link = _least(partial(loss, measured.rows), link, [*RANGES], first=1)
+    link = _fitted(loss, link, measured.rows, protocols=f"{at}.protocols" in settings)
     fits = tuple(
         Compared(
             *(row.collective, row.bytes, row.seconds),
@@ -211,6 +203,28 @@ def calibrated_wires(
         _with(settings, new, measured),
         (*notes, *_doubts(link, len(measured.rows))),
     )
+
+
+def _fitted(
+    loss: Callable[[Sequence[Timed], Link], float],
+    link: Link,
+    rows: Sequence[Timed],
+    *,
+    protocols: bool,
+) -> Link:
+    """The constants that rows tell.
+
+    Where small messages go by ``protocols``, large ones tell efficiency and latency, those of
+    ``LARGE`` bytes or less then how slow protocols are, and in the end all rows tell all three.
+    """
+    small = [row for row in rows if row.bytes <= LARGE]
+    large = [row for row in rows if row.bytes > LARGE]
+    split = protocols and len(large) >= ENOUGH
+    link = _least(partial(loss, large if split else rows), link, [*RANGES][:2])
+    if split and small:
+        link = _least(partial(loss, small), link, [*RANGES][2:])
+        link = _least(partial(loss, rows), link, [*RANGES], first=1)
+    return link
 
 
 def _on_nodes(measured: Measured, array: str, written: Settings) -> tuple[Measured, list[str]]:
@@ -273,9 +287,7 @@ def _members(measured: Measured, wires: Wires, array: str) -> np.ndarray[Any, An
     return np.array([node * each + i for node, n in enumerate(measured.on_nodes) for i in range(n)])
 
 
-def _least(
-    loss: Callable[[Link], float], link: Link, names: Sequence[str], first: int = 0
-) -> Link:
+def _least(loss: Callable[[Link], float], link: Link, names: Sequence[str], first: int = 0) -> Link:
     """The constants of the least loss: each in turn, on a logarithmic scale.
 
     Where a constant makes no difference it stays as it was. The loss may be flat far from its

@@ -185,14 +185,14 @@ class Chosen:
     def of(self, names: Sequence[str], format_: str, spec: Settings) -> Settings:
         """What it makes of the settings of a device whose products have that format.
 
-        Of its ``names`` the first is its own, the others are of what it extends. A chip of which
-        the stack has no share of products has the efficiencies of one that differs in its memory
-        alone (the ``spec`` has the same cores and power), but for those that are its own.
+        Of its ``names`` the first is its own, the others are of what it extends. What the stack
+        does not say of a chip is as of one that differs in its memory alone, of which it has
+        shares of products (the ``spec`` has the same cores and power).
         """
         found: Settings = {}
         shares = [key.split(".") for key in self.settings if key.startswith("chips.")]
         has = {key[1] for key in shares if key[2] in ("products", *FORMATS)}
-        if not has & {*names} and (alike := _with_the_cores_of(spec, has)):
+        if alike := _with_the_cores_of(spec, has - {*names}):
             names = (*names, alike)
         for table in ("efficiency", *(f"chips.{name}" for name in reversed(names))):
             for written, key_of_device in _KEYS.items():

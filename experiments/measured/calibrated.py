@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.measured.case import RowCase, run_rows
-from experiments.measured.fit import Probed, chip_of, common_share
+from experiments.measured.fit import LEAST, Probed, chip_of, common_share
 from experiments.measured.machine import stack_of
 from experiments.measured.rows import Row
 from experiments.measured.section import Column, Record, grouped, median_error, relative
@@ -19,6 +19,8 @@ from experiments.output import UsageError
 from experiments.studies.running.runner import Runner
 
 ENOUGH, NOT_KNOWN = 3, "is not known"
+MOST_ROUNDS = 6
+"""How often rows are simulated at the share that was found."""
 COLUMNS = (
     Column("row", "id"),
     Column("measured [s]", "measured_s", "{:.4g}"),
@@ -85,16 +87,32 @@ def calibrated(rows: Sequence[Row], runner: Runner, progress: Progress) -> Calib
             f"rows of several stacks ({', '.join(stacks)}, by their framework); calibrate one at a "
             "time, each from a file of its own"
         )
-    found = [
-        (own, common_share(own)) for own in grouped(probe(rows, runner, progress), chip_of).values()
-    ]
-    asked = {one.row.id: at_share(cases[one.row.id], share) for own, share in found for one in own}
-    seconds = dict[str, float]()
-    for name, ran in run_rows(asked, runner):
-        seconds[name] = ran.outputs["iteration_s"]
-        progress(name)
+    found, seconds = _shares(cases, probe(rows, runner, progress), runner, progress)
     made = (_fitted(own, share, cases[own[0].row.id], seconds) for own, share in found)
     return Calibration(stacks[0], tuple(made))
+
+
+def _shares(
+    cases: Mapping[str, RowCase], probed: list[Probed], runner: Runner, progress: Progress
+) -> tuple[list[tuple[list[Probed], float]], dict[str, float]]:
+    """The share of each chip and format with its rows, and all rows' seconds at these shares.
+
+    A step's line through two shares bends where exchanges begin to hide behind products. So all
+    are simulated at the share that is found, and the lines go through that, until they meet it.
+    """
+    for _ in range(MOST_ROUNDS):
+        found = [(own, common_share(own)) for own in grouped(probed, chip_of).values()]
+        shares = {one.row.id: share for own, share in found for one in own}
+        asked = {name: at_share(cases[name], share) for name, share in shares.items()}
+        seconds = dict[str, float]()
+        for name, ran in run_rows(asked, runner):
+            seconds[name] = ran.outputs["iteration_s"]
+            progress(name)
+        nearer = [one.through(shares[one.row.id], seconds[one.row.id]) for one in probed]
+        if nearer == probed:
+            break
+        probed = nearer
+    return found, seconds
 
 
 def _tell(what: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -159,4 +177,6 @@ def said(calibration: Calibration) -> list[str]:
         lines.append(f"Few rows ({named}): {ENOUGH} say more than their own errors.")
     if any(math.isclose(one.share, 1.0, rel_tol=1e-3) for one in calibration.fitted):
         lines.append("A share ended at its bound of 1: these rows are faster than their peak.")
+    if any(math.isclose(one.share, LEAST, rel_tol=1e-2) for one in calibration.fitted):
+        lines.append(f"A share ended at its bound of {LEAST}: are the times of steps in seconds?")
     return lines

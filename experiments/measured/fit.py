@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from experiments.measured.case import chips_of
@@ -17,6 +17,8 @@ from experiments.measured.rows import Row
 from experiments.measured.section import grouped, relative
 from experiments.measured.split import precision_of
 
+CLOSE = 2e-3
+"""How near a row's line comes to a step that is simulated, of its time."""
 LEAST, MOST = 0.01, 1.0
 """Efficiencies that make sense."""
 PROBES = (0.5, 0.8)
@@ -35,20 +37,33 @@ _MOST_STEPS = 60
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """A calibration row: its measured seconds, and those at ``PROBES``."""
+    """A calibration row: its measured seconds, and those at two ``shares``."""
 
     row: Row
     seconds: tuple[float, float]
+    shares: tuple[float, float] = PROBES
 
     def step_s(self, share: float) -> float:
-        """Seconds at a share, on the line through the probes."""
-        low, high = (1 / probe for probe in PROBES)
+        """Seconds at a share, on the line through the two."""
+        low, high = (1 / probe for probe in self.shares)
         slope = (self.seconds[0] - self.seconds[1]) / (low - high)
         return self.seconds[1] + slope * (1 / share - high)
 
     def error(self, share: float) -> float:
         """Signed and relative."""
         return relative(self.step_s(share), self.row.step_s or math.nan)
+
+    def through(self, share: float, seconds: float) -> Probed:
+        """With a line that comes ``CLOSE`` to these seconds, too.
+
+        If its own does not it goes through them instead of those of the farther share.
+        """
+        if abs(relative(self.step_s(share), seconds)) < CLOSE:
+            return self
+        kept = min((0, 1), key=lambda k: abs(1 / self.shares[k] - 1 / share))
+        return replace(
+            self, seconds=(seconds, self.seconds[kept]), shares=(share, self.shares[kept])
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,20 @@ def test_kernels_of_small_batches_take_their_hosts_as_long_on_any_gpu(stack: str
     assert times[256][0] > 1.5 * times[256][1]
 
 
+def test_a_stack_with_a_share_of_its_own_keeps_what_else_the_same_cores_have(
+    tmp_path: Path,
+) -> None:
+    """As ``papers calibrate`` writes it, of a chip that its base knows by another's cores."""
+    own = tmp_path / "own.toml"
+    own.write_text('kind = "stack"\nextends = "torchtitan-2024"\n[chips.h100-sxm]\nbf16 = 0.5\n')
+    base, with_share = (
+        load_array("h100-cluster", [f"stack={stack}"]).group.kinds[0][0].roofline
+        for stack in ("torchtitan-2024", own)
+    )
+    assert base.attention_efficiency != Roofline().attention_efficiency
+    assert with_share == replace(base, matrix_efficiency=0.5)
+
+
 def test_a_stack_that_adds_a_key_keeps_the_efficiencies_of_the_same_cores(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(

@@ -298,6 +298,16 @@ def test_a_stack_of_ones_own(truth: list[dict[str, object]], tmp_path: Path) -> 
     assert array.group.kinds[0][0].roofline.matrix_efficiency == pytest.approx(one.share, rel=1e-4)
 
 
+@pytest.mark.parametrize("share", [0.05, 0.15])
+def test_a_share_is_found_where_exchanges_hide_behind_products(share: float) -> None:
+    """At the probes a slow network is not hidden: their line misses such a step by half."""
+    row = {"gpus": 16, "dp": 16, "tp": 1, "sp": "", "nic_gbps_per_gpu": 10}
+    row |= {"gbs": 64, "mbs": 4, "seq": 2048}
+    step_s = step_of(at_share(case_of(small(**row)), share).case)[1].iteration_s
+    found = calibrated([small(**row, step_s=step_s)], Runner(), lambda done: None)
+    assert found.fitted[0].share == pytest.approx(share, rel=0.01)
+
+
 def test_rows_that_tell_nothing_are_told(truth: list[dict[str, object]]) -> None:
     """They were left out, and a word that is not known taken for another, silently."""
     bad = [small(id="odd", dp=3), small(id="no step", step_s="")]
