@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import simpy
 
 from simulator.engine import accelerated
-from simulator.engine.blocks import ACCELERATION, Block, OwnLinks, Timed
+from simulator.engine.blocks import ACCELERATION, Block, Timed
 from simulator.engine.errors import DeadlockError, SimulationError, who_waits
 from simulator.engine.interconnect import Interconnect, Memories
-from simulator.engine.jobs import Floats, Job
-from simulator.engine.operations import COMPUTE_LEVEL, Operation, Program
+from simulator.engine.jobs import Job
+from simulator.engine.operations import Operation, Program
 from simulator.engine.picoseconds import whole_ps
 from simulator.engine.records import Columns, Log
 from simulator.engine.resources import (
@@ -77,12 +75,6 @@ class Machine:
         self._memories = Memories(self.env, program, self.interconnect, self._wires)
         self._blocks: dict[tuple[Hashable, ...], Block] = {}
         self._accelerated = accelerated(ACCELERATION)
-        self.own: OwnLinks | None = None
-        """Where templates have all there is to exchange."""
-        self._on_own = [0] * len(program.workers)
-        """Exchanges that a worker gave, but in blocks, on its own links, and are not over."""
-        self._begun = Counter[Block]()
-        """Blocks with exchanges."""
 
     def compute(
         self, worker: int, operation: Operation, micro_batch: int = 0, after: Sequence[Done] = ()
@@ -102,11 +94,6 @@ class Machine:
             self._open(worker, operation, span, latest(before))
         return span
 
-    def follow_templates(self) -> None:
-        """Let blocks have exchanges, as nobody gives one that is in no worker's template."""
-        if self._accelerated:
-            self.own = OwnLinks(self.program, self._links)
-
     def block(self, worker: int, operations: Sequence[Operation]) -> Block | None:
         """Some operations of a worker as a block; None where there can be none (``blocks``)."""
         mine = self.program.workers[worker]
@@ -114,32 +101,25 @@ class Machine:
             return None
         if not self._memories.is_own(mine.hbm):
             return None
-        exchanges = any(one.level != COMPUTE_LEVEL for one in operations)
         bandwidth = None if mine.hbm is None else self.program.hbms[mine.hbm]
-        key = (worker if exchanges else None, bandwidth, *operations)
+        key = bandwidth, *operations
         if key not in self._blocks:
-            timed = [self._timed(worker, operation) for operation in operations]
-            self._blocks[key] = Block(timed, worker)
+            self._blocks[key] = Block([self._timed(worker, one) for one in operations])
         return self._blocks[key]
 
     def _timed(self, worker: int, operation: Operation) -> Timed:
-        """An operation as blocks have it."""
+        """A computation as blocks have it."""
         mine, number = self.program.workers[worker], self._log.number
-        if operation.level != COMPUTE_LEVEL:
-            alone_ps, carry = self.interconnect.alone_ps, self._links.carry
-            takes = [alone_ps(carry(job)) for job in operation.jobs] or [operation.duration_ps]
-            link = self.all_resources.links[mine.communicators[operation.level]]
-            return Timed(operation, number(operation), sum(takes), link=link)
         if mine.hbm is None or not operation.hbm_bytes:
             return Timed(operation, number(operation), operation.duration_ps)
         through_ps = whole_ps(operation.hbm_bytes / self.program.hbms[mine.hbm])
         moved = number(self._memories.traffic(operation))
         return Timed(operation, number(operation), operation.duration_ps, through_ps, moved)
 
-    def alone(self, worker: int, block: Block) -> bool:
-        """Whether nothing that a worker exchanges is in a block's way, or slows it."""
+    def slowed(self, worker: int) -> bool:
+        """Whether what a worker exchanges slows what it computes now."""
         beside = self._beside.get(worker)
-        return not (beside and beside.given) and not (block.jobs and self._on_own[worker])
+        return beside is not None and beside.given > 0
 
     def compute_block(
         self, worker: int, block: Block, micro_batch: int = 0, after: Sequence[Done] = ()
@@ -154,8 +134,6 @@ class Machine:
             span.start_ps, span.cause = int(self.env.now), latest(before)
             if mine.hbm is not None:
                 self._memories.crossed(mine.hbm, block.hbm_bytes)
-            if block.jobs:
-                self._begun[block] += 1
             self._fire(span, block.duration_ps)
 
         if waiting := pending(before):
@@ -274,22 +252,13 @@ class Machine:
             self._log.participants(),
             events,
             self._links,
-            tuple((self.interconnect.link_bytes[: self._wires] + self._in_blocks()).tolist()),
+            tuple(self.interconnect.link_bytes[: self._wires].tolist()),
             self._memories.bytes,
         )
 
     def so_far(self) -> Columns:
         """The records of what is over."""
         return self._log.columns()
-
-    def _in_blocks(self) -> Floats:
-        """Bytes over each link that blocks have moved."""
-        found = np.zeros(self._wires)
-        for block, often in self._begun.items():
-            for job, times in block.jobs.items():
-                for load, size in self._links.carry(job).crosses:
-                    found[load.links] += often * times * size * load.flows
-        return found
 
     def _open(self, worker: int, operation: Operation, span: Span, cause: Done | None) -> None:
         """Begin on the cores; where the HBM is followed, the end is when both are through."""
@@ -360,17 +329,11 @@ class Machine:
         if beside := self._beside.get(worker):
             beside.given += 1
             meeting.callbacks.append(beside.ends)
-        if self.own and self.own.crosses(worker, meeting.operation):
-            self._on_own[worker] += 1
-            meeting.callbacks.append(lambda _: self._off(worker))
         before = self._before(worker, after)
         if waiting := pending(after):
             when_all(waiting, lambda: self._arrive(meeting, worker, before))
         else:
             self._arrive(meeting, worker, before)
-
-    def _off(self, worker: int) -> None:
-        self._on_own[worker] -= 1
 
     def _before(self, worker: int, after: Sequence[Done]) -> Sequence[Done]:
         """What a worker has waited for: ``after``, and what its core had done before."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.blocks import NOBODY, Block, BlockLog
+from simulator.engine.blocks import Block, BlockLog
 from simulator.engine.jobs import Ints, as_kept, ints
 from simulator.engine.operations import Operation
 
@@ -75,7 +75,6 @@ class Log:
         self.worker, self.met, self.waited_for = column("i"), column("i"), column("i")
         self._operations: dict[Operation, int] = {}
         self._blocks = BlockLog()
-        self._came: tuple[Ints, Ints, Ints] = (ints([]), ints([]), ints([]))
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -140,9 +139,7 @@ class Log:
         resource, done = as_kept(self.resource), as_kept(self.done)
         said: list[NDArray[Any]] = [as_kept(one) for one in kept]
         if self._blocks:
-            number, lines, where, moved, worker = self._blocks.unroll()
-            came = worker != NOBODY
-            self._came = worker[came], number[came], lines[-1][came]
+            number, lines, where, moved = self._blocks.unroll()
             apart = np.ones(len(self._end) + len(number), dtype=bool)
             apart[number] = False
             lines.reverse()
@@ -152,7 +149,7 @@ class Log:
                 done = np.concatenate([done, number[some]])
             order = np.argsort(said[3][done], kind="stable")  # those at once as they were written
             resource, done = resource[order], done[order]
-            del number, where, moved, worker, came, apart, order
+            del number, where, moved, apart, order
         self._row = np.zeros(len(said[0]) + 1, dtype=np.int32)
         self._row[done[::-1]] = np.arange(len(done), dtype=np.int32)[::-1]
         self._row[-1] = NO_ROW  # which is also the number of the last of these
@@ -164,8 +161,7 @@ class Log:
 
     def participants(self) -> Participants:
         """Who took part in exchanges, in their order; after ``columns``."""
-        kept = map(ints, (self.worker, self.met, self.waited_for))
-        worker, met, waited_for = map(np.concatenate, zip(kept, self._came, strict=True))
+        worker, met, waited_for = map(ints, (self.worker, self.met, self.waited_for))
         row = self._row[met]
         order = np.argsort(row, kind="stable")
         found = worker[order], row[order], self._row[waited_for][order]

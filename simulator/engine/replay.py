@@ -69,9 +69,6 @@ class Follower:
             for i in some
             if part in (Part.WEIGHTS, Part.SUMS, Part.NEW_WEIGHTS) and self._exchanges(i)
         }
-        own = machine.own.lines(worker) if machine.own else frozenset[int]()
-        self._own = own - self._streamed
-        """Exchanges that may be within blocks."""
 
     def follow(self) -> Process:
         """All instructions, one after the other."""
@@ -182,7 +179,7 @@ class Follower:
                 continue
             after = self._after(some[0], done)
             yield from self._until(self._template[some[0]].operation, after)
-            if not self._machine.alone(self._worker, block):
+            if self._machine.slowed(self._worker):
                 for line in some:
                     yield from self._line(line, instruction, done)
                 continue
@@ -242,7 +239,7 @@ class Follower:
         found = self._blocks.get(lines)
         if found is None:
             found = self._blocks[lines] = []
-            for some in blocks_of(self._template, lines, self._own):
+            for some in blocks_of(self._template, lines):
                 block = None
                 if self._template[some[0]].computes and len(some) >= self._least_block:
                     operations = [self._template[line].operation for line in some]
@@ -293,7 +290,6 @@ def run(program: Program, *, repeat: bool = True) -> Timeline:
     What its micro-batches ``repeat`` is copied, where that is as good (``repeats``).
     """
     machine, followers = Machine(program), list[Follower]()
-    machine.follow_templates()
     for worker, mine in enumerate(program.workers):
         if mine.rank_program is None:
             machine.process(replay(machine, worker), worker)

@@ -26,9 +26,9 @@ from simulator import (
 )
 from simulator.analysis.critical_path import critical_path
 from simulator.engine import VARIABLE
-from simulator.engine.blocks import Block, BlockLog, OwnLinks, Timed, blocks_of
+from simulator.engine.blocks import Block, BlockLog, Timed, blocks_of
 from simulator.engine.jobs import Job, Links, Load
-from simulator.engine.operations import SEND, Instruction, Part, RankProgram
+from simulator.engine.operations import Instruction, Part, RankProgram
 from simulator.engine.replay import run
 from tests.simulator.engine.programs import CORE, compute
 from tests.simulator.engine.same_run import assert_same_sums
@@ -292,67 +292,34 @@ def test_a_pipeline_in_blocks(schedule: str) -> None:
 
 
 def test_a_block_takes_what_its_operations_take() -> None:
-    exchange = carried("x", job(0, 4.0, 1e-12), job(1, 4.0))
     block = Block(
         [
             Timed(compute("a", 5), 0, 5),
             Timed(compute("b", 3, hbm_bytes=20.0), 1, 3, 10, moved=3),
-            Timed(exchange, 4, 7, link=9),
             Timed(compute("c", 0), 2, 0),
-        ],
-        worker=1,
+        ]
     )
     assert list(zip(block.begin, block.end, strict=True)) == [
         (0, 5),
         (5, 15),  # 20 B at 2 TB/s are 10 ps
-        (22, 22),
+        (15, 15),
         (5, 15),  # the 20 B
-        (15, 22),  # the exchange
     ]
-    assert (block.count, block.duration_ps, block.hbm_bytes) == (3, 22, 20.0)
-    assert (block.numbers, block.after) == ([0, 1, 2, 3, 4], [-1, 0, 4, 0, 1])
-    assert (block.link, block.jobs) == ([-1, -1, -1, -1, 9], dict.fromkeys(exchange.jobs, 1))
+    assert (block.count, block.duration_ps, block.hbm_bytes) == (3, 15, 20.0)
+    assert (block.numbers, block.after) == ([0, 1, 2, 3], [-1, 0, 1, 0])
+    assert block.moved == [False, False, False, True]
 
 
-def test_lines_of_blocks_are_on_cores_and_memories_and_links() -> None:
+def test_lines_of_blocks_are_on_cores_and_memories() -> None:
     operations = [
         Timed(compute("a", 5, hbm_bytes=2.0), 0, 5, 2, moved=2),
-        Timed(carried("x"), 3, 4, link=30),
         Timed(compute("b", 1), 1, 1),
     ]
-    log, block = BlockLog(), Block(operations, worker=7)
+    log, block = BlockLog(), Block(operations)
     log.write(block, (20, 21), 0, 0, 99, 0)
     found = log.unroll()
-    assert found.resource.tolist() == [20, 20, 21, 30]
-    assert found.moved.tolist() == [0, 0, 1, 0]
-    assert found.worker.tolist() == [-1, -1, -1, 7]
-
-
-def test_an_exchange_of_ones_own_is_within_a_block() -> None:
-    """But not at its ends, nor where the next line does not wait for it, or for more than it."""
-    template = (
-        Task(compute("a", 1)),
-        Task(sent("x"), (0,), 1),
-        Task(compute("b", 1), (1,)),
-        Task(sent("y"), (2,), 1),
-        Task(compute("c", 1), (2,)),
-        Task(sent("z"), (4,), 1),
-        Task(compute("d", 1), (3, 5)),
-        Task(sent("w"), (6,), 1),
-    )
-    own = {1, 3, 5, 7}
-    assert blocks_of(template, range(8), own) == [(0, 1, 2), (3,), (4,), (5,), (6,), (7,)]
-    assert blocks_of(template, (1, 2), own) == [(1,), (2,)]
-    assert blocks_of(template, range(3), ()) == [(0,), (1,), (2,)]
-    # x is not waited for, and y comes behind it
-    behind = (
-        Task(compute("a", 1)),
-        Task(sent("x"), (0,), 1),
-        Task(compute("b", 1), (0,)),
-        Task(sent("y"), (1,), 1),
-        Task(compute("c", 1), (3,)),
-    )
-    assert blocks_of(behind, range(5), {1, 3}) == [(0,), (1,), (2,), (3,), (4,)]
+    assert found.resource.tolist() == [20, 20, 21]
+    assert found.moved.tolist() == [0, 0, 1]
 
 
 def test_sums_of_one_stage_go_behind_those_of_another() -> None:
@@ -381,28 +348,10 @@ def test_sums_of_one_stage_go_behind_those_of_another() -> None:
     assert ends["g1"] == ends["g0"] + 3
 
 
-@pytest.mark.parametrize(
-    ("parties", "lines", "crossed"), [(1, {0}, [True, True, False]), (2, {0, 1}, [True] * 3)]
-)
-def test_links_of_ones_own(parties: int, lines: set[int], crossed: list[bool]) -> None:
-    """A link that exchanges of two cross is nobody's own, but where one takes part in both."""
-    shared = carried("s", job(2, 1.0))
-    mine = carried("m", job(0, 1.0)), carried("n", job(0, 1.0), job(2, 1.0))
-    send = Operation(SEND, Phase.FORWARD, "p", 0, jobs=(job(1, 1.0),))
-    both = Task(shared, (), parties)
-    first = Worker(CORE, (Task(mine[0], (), 1), Task(mine[1], (), 1), both), (0,))
-    second = Worker(CORE, (Task(carried("o", job(1, 1.0)), (), 1), both), (0,))
-    third = Worker(CORE, (Task(send, (), 1),), (0,))
-    program = Program((first, second, third), (Communicator(0),), links=LINKS)
-    own = OwnLinks(program, LINKS)
-    assert [own.lines(worker) for worker in range(3)] == [lines, set(), set()]
-    assert [own.crosses(0, one) for one in (*mine, shared)] == crossed
-
-
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), min_size=1, max_size=6))
 def test_blocks_are_unrolled_line_by_line(written: list[tuple[int, int]]) -> None:
     """Against a loop; between two of them numbers are left for others."""
-    every = [Block([Timed(compute("a", 0), i, i + k) for i in range(k + 1)], 0) for k in range(3)]
+    every = [Block([Timed(compute("a", 0), i, i + k) for i in range(k + 1)]) for k in range(3)]
     log, expected, first = BlockLog(), list[tuple[int, ...]](), 0
     for micro_batch, (which, start) in enumerate(written):
         block = every[which]
