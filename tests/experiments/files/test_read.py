@@ -340,7 +340,7 @@ def test_what_changes_memory_and_is_not_read_is_told(
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         accelarray.read(path)
-    words = f"{keys}: not read; it changes memory, or which layers a stage has"
+    words = f"{keys}: not read; it changes memory, traffic or which layers a stage has"
     assert words in [str(one.message) for one in told]
 
 

@@ -1,0 +1,123 @@
+"""What frameworks do where their files say nothing, and what is told of keys that are not read."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accelarray
+from experiments.files.export import WRITERS
+from experiments.files.job import Job
+from experiments.output import UsageError
+from planners import Axes
+
+MAXTEXT = "per_device_batch_size: 1\nici_fsdp_parallelism: 1\ndcn_data_parallelism: 2\n"
+STAGED = MAXTEXT + "model_name: llama3-8b\nici_pipeline_parallelism: 4\n"
+MEGATRON = """torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 512 \\
+  --num-attention-heads 8 --seq-length 64 --vocab-size 32000 --micro-batch-size 1 \\
+  --global-batch-size 8 --bf16 """
+NEMO = """
+trainer: {devices: 8, num_nodes: 1, precision: bf16}
+name: megatron_gpt
+model: {num_layers: 4, hidden_size: 512, num_attention_heads: 8, encoder_seq_length: 64,
+  micro_batch_size: 1, global_batch_size: 8, vocab_size: 32000, optim: {%s}}
+"""
+TITAN = "[training]\nseq_len = 64\nlocal_batch_size = 1\n"
+
+
+def told(folder: Path, name: str, text: str) -> tuple[Job, str]:
+    """The job of a file, and all that was told of it."""
+    (path := folder / name).write_text(text)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        job = accelarray.read(path).job
+    return job, "\n".join(str(one.message) for one in said)
+
+
+def job_on(sizes: dict[str, Any], axes: Axes, **options: Any) -> Job:
+    usual = {"batch": 64, "micro_batch": 1, "precision": "bf16", "optimizer": "adam", "zero": 0}
+    return Job("llama3-8b:seq=64", sizes, axes, usual | options)
+
+
+@pytest.mark.parametrize(
+    ("layers", "more", "each"), [(32, {}, 4), (30, {}, 0), (32, {"stage_layers": "5,4,4,21"}, 4)]
+)
+def test_maxtext_is_told_how_many_layers_a_stage_has(
+    layers: int, more: dict[str, str], each: int
+) -> None:
+    """pyconfig: stages x repeats x layers of a stage are all layers."""
+    axes = Axes(pp=4, vp=2, tp=2, dp=4)
+    job = job_on({"layers": layers}, axes, schedule="gpipe", **more)
+    written = WRITERS["maxtext"](job, 32)
+    assert (f"num_layers_per_pipeline_stage: {each}\n" in written.text) == bool(each)
+    assert any("cannot be written" in remark for remark in written.remarks) != bool(each)
+    uneven = any("as many layers each" in remark for remark in written.remarks)
+    assert uneven == bool(more or not each)
+
+
+@pytest.mark.parametrize(
+    ("more", "vp"),
+    [
+        ("", 8),
+        ("num_pipeline_repeats: -1\nnum_pipeline_microbatches: -1\n", 8),
+        ("num_layers_per_pipeline_stage: 4\n", 2),
+        ("num_layers_per_pipeline_stage: 4\nnum_pipeline_repeats: 2\n", 2),
+        ("num_layers_per_pipeline_stage: 2\npipeline_parallel_layers: 24\n", 3),
+    ],
+)
+def test_maxtexts_repeats_follow_from_its_layers(more: str, vp: int, tmp_path: Path) -> None:
+    job, said = told(tmp_path, "a.yml", STAGED + more)
+    assert job.axes.vp == vp
+    assert ("pipeline_parallel_layers = 24: all 32" in said) == ("24" in more)
+
+
+@pytest.mark.parametrize(
+    "more", ["num_pipeline_repeats: 2\n", "num_layers_per_pipeline_stage: 3\n"]
+)
+def test_layers_that_are_not_all_in_maxtexts_stages_are_refused(more: str, tmp_path: Path) -> None:
+    (path := tmp_path / "a.yml").write_text(STAGED + more)
+    with pytest.raises(UsageError, match=r"num_layers_per_pipeline_stage: .* the 32 layers"):
+        accelarray.read(path)
+
+
+def test_repeats_of_a_model_that_is_not_known_are_told(tmp_path: Path) -> None:
+    _, said = told(tmp_path, "a.yml", STAGED.replace("llama3-8b", "llama4"))
+    assert "num_pipeline_repeats follows from the layers: say vp" in said
+
+
+def test_maxtexts_shapes_are_read_or_told(tmp_path: Path) -> None:
+    job, said = told(tmp_path, "a.yml", MAXTEXT + "mlp_activations: ['gelu']\n")
+    assert (job.sizes["activation"], job.sizes["gated"]) == ("gelu", False)
+    assert "not read" not in said
+    more = "num_experts: 8\nbase_moe_mlp_dim: 512\nmlp_activations: ['gelu', 'linear']\n"
+    job, _ = told(tmp_path, "a.yml", MAXTEXT + more)
+    assert (job.sizes["activation"], job.sizes["gated"]) == ("gelu", True)
+    assert job.sizes["moe_ffn"] == 512
+    (path := tmp_path / "a.yml").write_text(MAXTEXT + "mlp_activations: ['tanh', 'linear']\n")
+    with pytest.raises(UsageError, match="mlp_activations: .*one of gelu, relu"):
+        accelarray.read(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "usual", "other"),
+    [
+        ("decoder_block", "llama2", "gemma"),
+        ("attention_type", "global", "mla"),
+        ("kv_lora_rank", 512, 256),
+        ("first_num_dense_layers", 0, 3),
+        ("global_parameter_scale", 1, 4),
+        ("use_qk_norm", False, True),
+        ("ici_tensor_transpose_parallelism", 1, 2),
+        ("weight_dtype", "float32", "bfloat16"),
+    ],
+)
+def test_maxtexts_keys_that_change_a_step_are_told(
+    key: str, usual: object, other: object, tmp_path: Path
+) -> None:
+    _, said = told(tmp_path, "a.yml", f"{MAXTEXT}{key}: {usual}\n")
+    assert key not in said
+    _, said = told(tmp_path, "a.yml", f"{MAXTEXT}{key}: {other}\n")
+    assert key in said
+    assert "not read" in said
