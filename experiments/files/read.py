@@ -213,10 +213,11 @@ def _network(path: str) -> Job:
 
 
 def _by_last(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by the last part of their paths, as Megatron's tables repeat no name."""
+    """Values by the last part of their paths, as Megatron's tables repeat no key but name."""
     found: dict[str, Any] = {}
     for path, value in flat.items():
-        key = path.rpartition(".")[2].replace("-", "_")
+        parts = path.replace("-", "_").split(".")
+        key = "_".join(parts[-2:]) if parts[-1] == "name" else parts[-1]
         if value is not None and not key.startswith("_"):
             found.setdefault(key, value)
     return found
