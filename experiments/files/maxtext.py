@@ -69,7 +69,7 @@ WITHOUT_EFFECT = re.compile(
     r".*(run_name|checkpoint|dir|path|metrics|steps|learning|warmup|cosine|eval|dataset|token|jax"
     r"|hardware|mesh|logical|sharding|compil|decode|prefill|profiler|adam|clip|seed|shuffl|log|grain"
     r"|hf_|inference|axis_order|attention|scan|autoregressive|slices|goodput|vertex|tensorboard"
-    r"|stack_trace|monitor|fused|norm|emb|matmul|einsum|kv|rope|dropout|debug"
+    r"|stack_trace|monitor|fused|norm|emb|matmul|einsum|kv|rope|mlp_act|dropout|debug"
     r"|prompt|dcn|ici|quantiz|remat|offload|load_|capacity|model_call|num_|base_|user|enable|use_|save_).*"
 )
 

@@ -111,6 +111,9 @@ def test_maxtexts_shapes_are_read_or_told(tmp_path: Path) -> None:
         ("use_qk_norm", False, True),
         ("ici_tensor_transpose_parallelism", 1, 2),
         ("weight_dtype", "float32", "bfloat16"),
+        ("grad_dtype", "float32", "bfloat16"),
+        ("mu_dtype", "''", "bfloat16"),
+        ("num_vocab_tiling", 1, 4),
     ],
 )
 def test_maxtexts_keys_that_change_a_step_are_told(
@@ -210,6 +213,7 @@ def test_an_optimizer_of_nemo_that_is_not_ours_is_told_by_its_key(tmp_path: Path
         ("a.sh", f"{MEGATRON} --fp8-format hybrid --fp8-param-gather", "fp8_param_gather: not"),
         ("a.yaml", NEMO % "" + "fp8_params: true\n", "fp8_params: not read"),
         ("a.yaml", NEMO % "grad_sync_dtype: bf16", "grad_sync_dtype: not read"),
+        ("a.yaml", NEMO % "bucket_cap_mb: 125", "bucket_cap_mb: not read"),
         (
             "a.sh",
             f"{MEGATRON} --recompute-granularity full --recompute-method uniform"
