@@ -234,7 +234,8 @@ def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
         values["num_pipeline_repeats"] = axes.vp
         if (schedule := options.get("schedule", "1f1b")) != "gpipe":
             remarks.append(f"MaxText's circular pipeline is forward, then backward, not {schedule}")
-        layers = job.sizes.get("layers", 0) - job.sizes.get("dense_layers", 0)
+        dense = job.sizes.get("dense_layers", 0) if job.network.partition(":")[0] in MODELS else 0
+        layers = job.sizes.get("layers", 0) - dense  # DeepSeek's first are before the stages
         each, rest = divmod(layers, axes.pp * axes.vp)
         alike = each and not rest
         values |= {"num_layers_per_pipeline_stage": each} if alike else {}
