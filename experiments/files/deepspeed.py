@@ -15,7 +15,7 @@ WITHOUT_EFFECT = re.compile(
     r"|flops_profiler|tensorboard|wandb|csv_monitor|comms_logger|aio|autotuning|checkpoint"
     r"|data_efficiency|data_types|monitor|elasticity|tensor_parallel|pipeline)\..*"
     r"|steps_per_print|wall_clock_breakdown|gradient_clipping|prescale_gradients|dump_state"
-    r"|zero_allow_.*|gradient_predivide_factor|memory_breakdown|communication_data_type"
+    r"|zero_allow_.*|gradient_predivide_factor|memory_breakdown"
     r"|seed|zero_force_.*|sparse_gradients|dataloader_drop_last|.*_profiler.*"
 )
 
@@ -49,7 +49,10 @@ def read(one: Fields) -> Job:
         one.notes.append(f"train_batch_size is missing: say batch{each}")
     options |= {"micro_batch": micro} if micro else {}
     narrow = "bf16" if one.flag("bf16.enabled", "bfloat16.enabled") else ""
-    options["precision"] = narrow or ("fp16" if one.flag("fp16.enabled") else "fp32")
+    if mixed := one.flag("amp.enabled"):
+        one.notes.append("amp.enabled: read as fp16, whatever its opt_level")
+    narrow = narrow or ("fp16" if one.flag("fp16.enabled") or mixed else "fp32")
+    options["precision"] = narrow
     word = str(one.take("optimizer.type", otherwise="Adam")).lower()
     options["optimizer"] = "sgd" if word == "sgd" else "adam"
     if "adam" not in word and word != "sgd":

@@ -58,9 +58,10 @@ class Job:
         return "\n".join(lines) + "\n"
 
 
-def optimizer_read(one: Fields, name: str) -> str:
+def optimizer_read(one: Fields, *names: str) -> str:
     """Our optimizer for a file's one; where it is neither Adam nor SGD, a note says so."""
-    word = str(one.take(name, otherwise="adam"))
+    name = next((name for name in names if name in one.left), names[0])
+    word = str(one.take(*names, otherwise="adam"))
     if word.lower() == "sgd":
         return "sgd"
     if "adam" not in word.lower():

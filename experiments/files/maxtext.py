@@ -10,9 +10,10 @@ from typing import Any
 from experiments.files.job import Job, Written, optimizer_read
 from hardware.reader import shown
 from planners import Axes
-from workloads import Transformer
+from workloads import SIZES, Transformer
 from workloads.importers.fields import Fields
 from workloads.importers.hugging_face import LLAMA_BLOCK
+from workloads.zoo.transformers import ACTIVATIONS
 
 MODELS = {
     "llama2-7b": "llama2-7b",
@@ -41,17 +42,41 @@ _SIZES = {
 _DATA = ("data", "fsdp", "fsdp_transpose", "expert")
 _AXES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
 REMAT = {"none": "none", "selective": "minimal_with_context", "full": "full"}
+_UNSET = ("num_pipeline_repeats", "num_pipeline_microbatches", "pipeline_parallel_layers")
+"""Numbers that are -1 where they follow from others."""
+_PLAIN: dict[str, tuple[object, ...]] = {
+    "decoder_block": ("llama2", "mistral", "mixtral"),
+    "attention_type": ("global",),
+    "expert_shard_attention_option": ("fsdp",),
+    "global_parameter_scale": (1,),
+    "first_num_dense_layers": (0,),
+    "mtp_num_layers": (0,),
+    "q_lora_rank": (0,),
+    "kv_lora_rank": (512,),
+    "trainable_position_size": (-1,),
+    "capacity_factor": (-1,),
+    "dropout_rate": (0,),
+    **dict.fromkeys(("attention_bias", "mlp_bias", "fused_qkv", "fused_mlp", "moba"), (False,)),
+    **dict.fromkeys(("use_qk_norm", "use_post_attn_norm", "use_post_ffw_norm"), (False,)),
+    **{
+        f"{where}_{axis}_parallelism": (1,)
+        for where in ("ici", "dcn")
+        for axis in ("tensor_transpose", "autoregressive", "context_autoregressive")
+    },
+}
+"""Of keys that change a network or its split, and are not read: values that change nothing."""
 WITHOUT_EFFECT = re.compile(
     r".*(run_name|checkpoint|dir|path|metrics|steps|learning|warmup|cosine|eval|dataset|token|jax"
     r"|hardware|mesh|logical|sharding|compil|decode|prefill|profiler|adam|clip|seed|shuffl|log|grain"
     r"|hf_|inference|axis_order|attention|scan|autoregressive|slices|goodput|vertex|tensorboard"
-    r"|stack_trace|monitor|fused|norm|emb|matmul|einsum|kv|rope|mlp_act|dropout|weight_dtype|debug"
+    r"|stack_trace|monitor|fused|norm|emb|matmul|einsum|kv|rope|mlp_act|dropout|debug"
     r"|prompt|dcn|ici|quantiz|remat|offload|load_|capacity|model_call|num_|base_|user|enable|use_|save_).*"
 )
 
 
 def read(one: Fields) -> Job:
     """A job from the keys of its file; what is missing is as in base.yml."""
+    one.left = {k: v for k, v in one.left.items() if k not in _UNSET or v != -1}
     name = one.take("model_name", otherwise="default")
     known = next((ours for ours, theirs in MODELS.items() if theirs == name), "")
     seq = one.count("max_target_length", otherwise=2048)
@@ -59,11 +84,13 @@ def read(one: Fields) -> Job:
     if not known and name != "default":
         one.notes.append(f"model_name = {name}: not known; name the network yourself")
     many, open_ = _degrees(one)
-    staged, repeats = many["pipeline"] > 1, one.count("num_pipeline_repeats", otherwise=1)
+    staged = many["pipeline"] > 1
+    of = SIZES.get(known)
+    layers = of.layers - of.dense_layers if of else sizes.get("layers", 0)
     dp = 0 if open_ else math.prod(many[axis] for axis in _DATA)
     axes = Axes(
         dp=dp,
-        vp=max(repeats, 1) if staged else 1,
+        vp=_repeats(one, many["pipeline"], layers) if staged else 1,
         sp=False,
         **{ours: many[theirs] for ours, theirs in _AXES.items()},
     )
@@ -95,6 +122,9 @@ def read(one: Fields) -> Job:
         )
     if staged:
         options["schedule"] = "gpipe"
+    taken = {key: one.take(key, otherwise=plain[0]) for key, plain in _PLAIN.items()}
+    if said := [f"{key} = {shown(v)}" for key, v in taken.items() if v not in _PLAIN[key]]:
+        one.notes.append(f"{', '.join(said)}: not read; say yourself what it changes")
     return Job(f"{known}:seq={seq}" if known else "", sizes, axes, options)
 
 
@@ -104,8 +134,32 @@ def _sizes(one: Fields, seq: int) -> dict[str, Any]:
         found[ours] = one.count(theirs, otherwise=usual)
     experts = one.count("num_experts", otherwise=1)
     topk = one.count("num_experts_per_tok", otherwise=1)
-    found |= {"experts": experts, "topk": topk} if experts > 1 else {}
-    return found | LLAMA_BLOCK | {"tied": one.flag("logits_via_embedding")}
+    wide = one.count("base_moe_mlp_dim")
+    if experts > 1:
+        found |= {"experts": experts, "topk": topk}
+        found |= {"moe_ffn": wide} if wide not in (0, found["ffn"]) else {}
+    kinds = one.take("mlp_activations", otherwise=["silu", "linear"])
+    kept = [kind for kind in kinds if kind != "linear"] if isinstance(kinds, list) else []
+    if len(kept) != 1 or kept[0] not in ACTIVATIONS:
+        must = f"must be one of {', '.join(ACTIVATIONS)}, alone or with linear"
+        raise one.fault("mlp_activations", kinds, must)
+    block = LLAMA_BLOCK | {"activation": kept[0], "gated": len(kinds) > 1}
+    return found | block | {"tied": one.flag("logits_via_embedding")}
+
+
+def _repeats(one: Fields, stages: int, layers: int) -> int:
+    """How often a micro-batch passes each stage (vp), which has so many layers each time."""
+    each = one.count("num_layers_per_pipeline_stage", otherwise=1)
+    staged = one.count("pipeline_parallel_layers") or layers
+    if layers and staged != layers:
+        one.notes.append(f"pipeline_parallel_layers = {staged}: all {layers} layers are in stages")
+    repeats = one.count("num_pipeline_repeats") or staged // (stages * max(each, 1))
+    if staged and stages * repeats * each != staged:
+        must = f"x {stages} stages x {repeats} repeats must be the {staged} layers"
+        raise one.fault("num_layers_per_pipeline_stage", each, must)
+    if not repeats:
+        one.notes.append("num_pipeline_repeats follows from the layers: say vp")
+    return max(repeats, 1)
 
 
 def _degrees(one: Fields) -> tuple[dict[str, int], str]:
@@ -180,8 +234,14 @@ def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
         values["num_pipeline_repeats"] = axes.vp
         if (schedule := options.get("schedule", "1f1b")) != "gpipe":
             remarks.append(f"MaxText's circular pipeline is forward, then backward, not {schedule}")
-        if "stage_layers" in options:
-            remarks.append("MaxText's stages have as many layers each")
+        dense = job.sizes.get("dense_layers", 0) if job.network.partition(":")[0] in MODELS else 0
+        layers = job.sizes.get("layers", 0) - dense  # DeepSeek's first are before the stages
+        each, rest = divmod(layers, axes.pp * axes.vp)
+        alike = each and not rest
+        values |= {"num_layers_per_pipeline_stage": each} if alike else {}
+        if not alike or "stage_layers" in options:
+            lost = "" if alike else ": num_layers_per_pipeline_stage cannot be written"
+            remarks.append(f"MaxText's stages have as many layers each{lost}")
     elif micro and micro * axes.dp != batch:
         steps = batch // (micro * axes.dp)
         values["gradient_accumulation_steps"] = steps

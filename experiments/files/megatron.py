@@ -73,6 +73,8 @@ def read(one: Fields) -> Job:
     axes, layers = _axes(one, sizes)
     options = _options(one) | layers
     if sizes.get("vocab"):
+        # NullTokenizer has a token more, the end of a document
+        sizes["vocab"] += str(one.take("tokenizer_type", otherwise="")).startswith("Null")
         each = one.count("make_vocab_size_divisible_by", otherwise=PADDED) * axes.tp
         sizes["vocab"] = -(-sizes["vocab"] // each) * each
     if padded := one.count("padded_vocab_size"):
@@ -152,7 +154,12 @@ def _axes(one: Fields, sizes: Mapping[str, Any]) -> tuple[Axes, dict[str, Any]]:
     pp, layers = many["pp"], sizes.get("layers", 0)
     vp = one.count("num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size")
     if each := one.count("num_layers_per_virtual_pipeline_stage"):
-        vp = layers // (pp * each)
+        ends = (f"account_for_{end}_in_pipeline_split" for end in ("embedding", "loss"))
+        whole = layers + sum(one.left.get(key) is True for key in ends)
+        vp, rest = divmod(whole, pp * each)
+        if layers and rest:
+            must = f"x {pp} pipeline ranks must divide {whole} layers"
+            raise one.fault("num_layers_per_virtual_pipeline_stage", each, must)
     stages: tuple[int, ...] = ()
     if layout := one.take("pipeline_model_parallel_layout"):
         try:
@@ -192,8 +199,10 @@ def _options(one: Fields) -> dict[str, Any]:
     narrow = "fp8" if one.take("fp8_format", "fp8") or "fp8" in mixed else ""
     narrow = "fp4" if one.take("fp4_format", "fp4") else narrow
     found["precision"] = narrow or wide or "fp32"
-    found["optimizer"] = optimizer_read(one, "optimizer")
     found["zero"] = 1 if one.flag("use_distributed_optimizer") else 0
+    if one.left.get("optim_name") == "distributed_fused_adam":  # Apex's, in NeMo 1
+        found["zero"] = 1 if one.flag("contiguous_grad_buffer", otherwise=True) else 2
+    found["optimizer"] = optimizer_read(one, "optimizer", "optim_name")
     sharded = one.take("data_parallel_sharding_strategy", otherwise="no_shard")
     if one.flag("use_megatron_fsdp", "use_custom_fsdp"):
         found["zero"] = _ZERO.get(sharded, 0)
@@ -206,6 +215,11 @@ def _recompute(one: Fields) -> str:
     blocks = one.count("recompute_num_layers", "activations_checkpoint_num_layers")
     if one.flag("recompute_activations"):
         return "selective"
+    if granularity == "full" and method == "uniform" and blocks > 1:
+        one.notes.append(
+            f"recompute_num_layers = {blocks}: inputs of one in {blocks} blocks are kept; read as "
+            "full, which keeps those of all"
+        )
     if granularity == "full":
         return str(blocks) if method == "block" and blocks else "full"
     return "selective" if granularity == "selective" else "none"

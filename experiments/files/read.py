@@ -59,21 +59,23 @@ STACKS = {
 """The software of a kind of file. Megatron-Bridge's and NeMo's (YAML) is that of most arrays."""
 _MEGATRON_LM = "megatron-lm-2025"
 _TIMED = re.compile(
-    r"(.*\.)?\w*(overlap|bucket_size|cuda_graph|grad_reduce_in_bf16|async_tensor)\w*"
+    r"(.*\.)?\w*(overlap|bucket_(size|cap)|cuda_graph|grad_reduce_in_bf16|async_tensor"
+    r"|communication_data_type|grad_sync_dtype)\w*"
     r"|(training\.)?compile(\.enabled?)?|attention(_backend|_kernel)?"
 )
 """Keys that change how long a step takes, of any framework, and that have no field of ours."""
 _HELD = re.compile(
     r"(.*\.)?\w*(offload|cpu_checkpointing|partition_activations|saved_activations|hpz_partition"
     r"|quantized_weights|quantized_gradients|grads_in_fp32|main_grads_dtype|main_params_dtype"
-    r"|exp_avg\w*_dtype|grad_accum_dtype|account_for|optimizer_instances)\w*(\.device)?"
+    r"|exp_avg\w*_dtype|grad_accum_dtype|account_for|optimizer_instances|fp[48]_param|mics_shard"
+    r"|fsdp_float8|weight_dtype|grad_dtype|mu_dtype|vocab_tiling)\w*(\.device)?"
 )
-"""Keys that change what devices hold, or which layers a stage has, likewise."""
-_FLASH = ("auto", "autoselected", "flash", "fused")
-_NONE = (False, None, 1, "none", "fp32")
+"""Keys that change what devices hold or exchange, or which layers a stage has, likewise."""
+_FLASH = (None, "auto", "autoselected", "flash", "fused")
+_NONE = (False, None, 1, -1, "none", "fp32", "float32", "")
 """Values of such keys that ask for nothing that is not there anyway."""
 TIMED = "--overlap, --bucket, --attention or --stack say it"
-HELD = "it changes memory, or which layers a stage has"
+HELD = "it changes memory, traffic or which layers a stage has"
 _MEGATRON = "Megatron's arguments"
 _LARGEST = 1 << 20
 _LONGEST = 4 << 20
@@ -211,10 +213,11 @@ def _network(path: str) -> Job:
 
 
 def _by_last(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by the last part of their paths, as Megatron's tables repeat no name."""
+    """Values by the last part of their paths, as Megatron's tables repeat no key but name."""
     found: dict[str, Any] = {}
     for path, value in flat.items():
-        key = path.rpartition(".")[2].replace("-", "_")
+        parts = path.replace("-", "_").split(".")
+        key = "_".join(parts[-2:]) if parts[-1] == "name" else parts[-1]
         if value is not None and not key.startswith("_"):
             found.setdefault(key, value)
     return found

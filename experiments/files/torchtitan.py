@@ -19,6 +19,7 @@ MODELS = {
     "deepseek-v3": ("deepseek_v3", "671B"),
 }
 """Our names of its flavors."""
+RECOMPUTE = ("none", "selective", "full")
 SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
 WITHOUT_EFFECT = re.compile(
     r"(job|profiling|metrics|lr_scheduler|checkpoint|comm|compile|experimental|validation"
@@ -55,14 +56,27 @@ def read(one: Fields) -> Job:
     narrow = any(word in str(converters) for word in ("float8", "linear.mx"))
     options["precision"] = "fp8" if narrow else wide
     options["optimizer"] = optimizer_read(one, "optimizer.name")
-    options["recompute"] = one.take("activation_checkpoint.mode", otherwise="selective")
-    which = str(one.take("activation_checkpoint.selective_ac_option", otherwise="op"))
-    if options["recompute"] == "selective" and which != "op":
+    options["recompute"] = _recompute(one)
+    return Job(f"{known}:seq={seq}" if known else "", axes=axes, options=options)
+
+
+def _recompute(one: Fields) -> str:
+    mode = str(one.take("activation_checkpoint.mode", otherwise="selective"))
+    if mode not in RECOMPUTE:
+        must = f"only {', '.join(RECOMPUTE)} are simulated: write the nearest of them"
+        raise one.fault("activation_checkpoint.mode", mode, must)
+    which = one.take("activation_checkpoint.selective_ac_option")
+    if mode == "selective" and which is None:
+        one.notes.append(
+            'selective_ac_option is missing: read as "op", which newer versions do; up to 0.2 '
+            "torchtitan computes every second block again in full without it"
+        )
+    elif mode == "selective" and which != "op":
         one.notes.append(
             f"selective_ac_option = {shown(which)}: every block of that many is computed again in "
             "full; read as selective, say recompute = the number of these blocks in a stage"
         )
-    return Job(f"{known}:seq={seq}" if known else "", axes=axes, options=options)
+    return mode
 
 
 def _axes(one: Fields) -> tuple[Axes, dict[str, Any]]:
@@ -120,7 +134,7 @@ def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framewo
     if precision not in wide:
         remarks.append(f"torchtitan has no precision {precision}")
     recompute = str(options.get("recompute", "none"))
-    if recompute not in ("none", "selective", "full"):
+    if recompute not in RECOMPUTE:
         remarks.append(f"torchtitan computes all blocks again, not {recompute}")
         recompute = "full"
     model: dict[str, Any] = {"name": name, "flavor": flavor}
@@ -134,7 +148,8 @@ def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framewo
             "mixed_precision_param": wide.get(precision, "bfloat16"),
         },
         "parallelism": _parallelism(job, micro, remarks),
-        "activation_checkpoint": {"mode": recompute},
+        "activation_checkpoint": {"mode": recompute}
+        | ({"selective_ac_option": "op"} if recompute == "selective" else {}),
     }
     return Written(toml(tables), tuple(remarks))
 

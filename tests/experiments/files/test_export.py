@@ -146,6 +146,9 @@ def test_what_has_no_remark_reads_back_to_the_same_job(
 ) -> None:
     job, devices = data.draw(jobs(target))
     written = WRITERS[target](job, devices)
+    lacks = "cannot be written", "MaxText's keys do not say"
+    if any(lack in remark for remark in written.remarks for lack in lacks):
+        return  # MaxText refuses it, and so does the reader
     found = read_back(tmp_path, target, written.text)
     if not written.remarks:
         SAME[target] += 1

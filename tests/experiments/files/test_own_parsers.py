@@ -76,6 +76,7 @@ def test_torchtitan_reads_our_toml(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert job.training.local_batch_size == 16
     assert split.pipeline_parallel_microbatch_size == 2
     assert job.activation_checkpoint.mode == "selective"
+    assert job.activation_checkpoint.selective_ac_option == "op"
 
 
 @pytest.mark.parametrize(("zero", "tp"), [(0, 1), (1, 1), (2, 2), (3, 4)])

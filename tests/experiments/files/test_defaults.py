@@ -1,0 +1,263 @@
+"""What frameworks do where their files say nothing, and what is told of keys that are not read."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accelarray
+from experiments.files.export import WRITERS
+from experiments.files.job import Job
+from experiments.output import UsageError
+from planners import Axes
+
+MAXTEXT = "per_device_batch_size: 1\nici_fsdp_parallelism: 1\ndcn_data_parallelism: 2\n"
+STAGED = MAXTEXT + "model_name: llama3-8b\nici_pipeline_parallelism: 4\n"
+MEGATRON = """torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 512 \\
+  --num-attention-heads 8 --seq-length 64 --vocab-size 32000 --micro-batch-size 1 \\
+  --global-batch-size 8 --bf16 """
+NEMO = """
+trainer: {devices: 8, num_nodes: 1, precision: bf16}
+name: megatron_gpt
+model: {num_layers: 4, hidden_size: 512, num_attention_heads: 8, encoder_seq_length: 64,
+  micro_batch_size: 1, global_batch_size: 8, vocab_size: 32000, optim: {%s}}
+"""
+TITAN = "[training]\nseq_len = 64\nlocal_batch_size = 1\n"
+
+
+def told(folder: Path, name: str, text: str) -> tuple[Job, str]:
+    """The job of a file, and all that was told of it."""
+    (path := folder / name).write_text(text)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        job = accelarray.read(path).job
+    return job, "\n".join(str(one.message) for one in said)
+
+
+def job_on(sizes: dict[str, Any], axes: Axes, **options: Any) -> Job:
+    usual = {"batch": 64, "micro_batch": 1, "precision": "bf16", "optimizer": "adam", "zero": 0}
+    return Job("llama3-8b:seq=64", sizes, axes, usual | options)
+
+
+@pytest.mark.parametrize(
+    ("layers", "more", "each"), [(32, {}, 4), (30, {}, 0), (32, {"stage_layers": "5,4,4,21"}, 4)]
+)
+def test_maxtext_is_told_how_many_layers_a_stage_has(
+    layers: int, more: dict[str, str], each: int
+) -> None:
+    """pyconfig: stages x repeats x layers of a stage are all layers."""
+    axes = Axes(pp=4, vp=2, tp=2, dp=4)
+    job = job_on({"layers": layers}, axes, schedule="gpipe", **more)
+    written = WRITERS["maxtext"](job, 32)
+    assert (f"num_layers_per_pipeline_stage: {each}\n" in written.text) == bool(each)
+    assert any("cannot be written" in remark for remark in written.remarks) != bool(each)
+    uneven = any("as many layers each" in remark for remark in written.remarks)
+    assert uneven == bool(more or not each)
+
+
+@pytest.mark.parametrize(
+    ("more", "vp"),
+    [
+        ("", 8),
+        ("num_pipeline_repeats: -1\nnum_pipeline_microbatches: -1\n", 8),
+        ("num_layers_per_pipeline_stage: 4\n", 2),
+        ("num_layers_per_pipeline_stage: 4\nnum_pipeline_repeats: 2\n", 2),
+        ("num_layers_per_pipeline_stage: 2\npipeline_parallel_layers: 24\n", 3),
+    ],
+)
+def test_maxtexts_repeats_follow_from_its_layers(more: str, vp: int, tmp_path: Path) -> None:
+    job, said = told(tmp_path, "a.yml", STAGED + more)
+    assert job.axes.vp == vp
+    assert ("pipeline_parallel_layers = 24: all 32" in said) == ("24" in more)
+
+
+@pytest.mark.parametrize(
+    "more", ["num_pipeline_repeats: 2\n", "num_layers_per_pipeline_stage: 3\n"]
+)
+def test_layers_that_are_not_all_in_maxtexts_stages_are_refused(more: str, tmp_path: Path) -> None:
+    (path := tmp_path / "a.yml").write_text(STAGED + more)
+    with pytest.raises(UsageError, match=r"num_layers_per_pipeline_stage: .* the 32 layers"):
+        accelarray.read(path)
+
+
+def test_repeats_of_a_model_that_is_not_known_are_told(tmp_path: Path) -> None:
+    _, said = told(tmp_path, "a.yml", STAGED.replace("llama3-8b", "llama4"))
+    assert "num_pipeline_repeats follows from the layers: say vp" in said
+
+
+def test_maxtexts_shapes_are_read_or_told(tmp_path: Path) -> None:
+    job, said = told(tmp_path, "a.yml", MAXTEXT + "mlp_activations: ['gelu']\n")
+    assert (job.sizes["activation"], job.sizes["gated"]) == ("gelu", False)
+    assert "not read" not in said
+    more = "num_experts: 8\nbase_moe_mlp_dim: 512\nmlp_activations: ['gelu', 'linear']\n"
+    job, _ = told(tmp_path, "a.yml", MAXTEXT + more)
+    assert (job.sizes["activation"], job.sizes["gated"]) == ("gelu", True)
+    assert job.sizes["moe_ffn"] == 512
+    (path := tmp_path / "a.yml").write_text(MAXTEXT + "mlp_activations: ['tanh', 'linear']\n")
+    with pytest.raises(UsageError, match=r"mlp_activations: .*one of gelu, relu"):
+        accelarray.read(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "usual", "other"),
+    [
+        ("decoder_block", "llama2", "gemma"),
+        ("attention_type", "global", "mla"),
+        ("kv_lora_rank", 512, 256),
+        ("first_num_dense_layers", 0, 3),
+        ("global_parameter_scale", 1, 4),
+        ("use_qk_norm", False, True),
+        ("ici_tensor_transpose_parallelism", 1, 2),
+        ("weight_dtype", "float32", "bfloat16"),
+        ("grad_dtype", "float32", "bfloat16"),
+        ("mu_dtype", "''", "bfloat16"),
+        ("num_vocab_tiling", 1, 4),
+    ],
+)
+def test_maxtexts_keys_that_change_a_step_are_told(
+    key: str, usual: object, other: object, tmp_path: Path
+) -> None:
+    _, said = told(tmp_path, "a.yml", f"{MAXTEXT}{key}: {usual}\n")
+    assert key not in said
+    _, said = told(tmp_path, "a.yml", f"{MAXTEXT}{key}: {other}\n")
+    assert key in said
+    assert "not read" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("", 'selective_ac_option is missing: read as "op"'),
+        ('selective_ac_option = "2"', "selective_ac_option = '2': every block of that many"),
+        ('selective_ac_option = "op"', ""),
+        ('mode = "full"', ""),
+    ],
+)
+def test_what_torchtitan_computes_again_is_said(option: str, words: str, tmp_path: Path) -> None:
+    """JobConfig: the option is "2" where it is missing, every second block in full."""
+    _, said = told(tmp_path, "a.toml", f"{TITAN}[activation_checkpoint]\n{option}\n")
+    assert words in said
+    assert bool(words) == ("selective_ac_option" in said)
+
+
+@pytest.mark.parametrize(("recompute", "written"), [("selective", True), ("full", False)])
+def test_torchtitan_is_told_which_operations_are_computed_again(
+    recompute: str, written: bool
+) -> None:
+    text = WRITERS["torchtitan"](job_on({}, Axes(dp=8), recompute=recompute), 8).text
+    assert ('selective_ac_option = "op"\n' in text) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            "a.toml",
+            f'{TITAN}[activation_checkpoint]\nmode = "memory_budget"\n',
+            "activation_checkpoint.mode: 'memory_budget': only none, selective, full are simulated",
+        ),
+        (
+            "a.sh",
+            f"{MEGATRON} --pipeline-model-parallel-size 4"
+            " --num-layers-per-virtual-pipeline-stage 3",
+            "num_layers_per_virtual_pipeline_stage: 3: x 4 pipeline ranks must divide 32 layers",
+        ),
+    ],
+)
+def test_what_is_not_simulated_or_refused_by_megatron_is_refused(
+    name: str, text: str, words: str, tmp_path: Path
+) -> None:
+    (path := tmp_path / name).write_text(text)
+    with pytest.raises(UsageError) as error:
+        accelarray.read(path)
+    assert words in str(error.value)
+
+
+def test_embedding_and_loss_are_counted_among_layers_where_megatron_counts_them(
+    tmp_path: Path,
+) -> None:
+    text = MEGATRON.replace("--num-layers 32", "--num-layers 30") + (
+        "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4"
+        " --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"
+    )
+    assert told(tmp_path, "a.sh", text)[0].axes.vp == 2
+
+
+@pytest.mark.parametrize(
+    ("optim", "optimizer", "zero"),
+    [
+        ("name: distributed_fused_adam", "adam", 1),
+        ("name: distributed_fused_adam, contiguous_grad_buffer: false", "adam", 2),
+        ("name: fused_adam", "adam", 0),
+        ("name: sgd", "sgd", 0),
+    ],
+)
+def test_nemos_optimizer_shards_its_state(
+    optim: str, optimizer: str, zero: int, tmp_path: Path
+) -> None:
+    """NeMo 1: Apex's gradients are whole in one buffer, unless that is turned off."""
+    options = told(tmp_path, "a.yaml", NEMO % f"{optim}, bucket_cap_mb: 125")[0].options
+    assert (options["optimizer"], options["zero"]) == (optimizer, zero)
+
+
+def test_an_optimizer_of_nemo_that_is_not_ours_is_told_by_its_key(tmp_path: Path) -> None:
+    _, said = told(tmp_path, "a.yaml", NEMO % "name: lion")
+    assert "optim_name = 'lion': read as adam" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.sh", f"{MEGATRON} --fp8-format hybrid --fp8-param-gather", "fp8_param_gather: not"),
+        ("a.yaml", NEMO % "" + "fp8_params: true\n", "fp8_params: not read"),
+        ("a.yaml", NEMO % "grad_sync_dtype: bf16", "grad_sync_dtype: not read"),
+        ("a.yaml", NEMO % "bucket_cap_mb: 125", "bucket_cap_mb: not read"),
+        (
+            "a.sh",
+            f"{MEGATRON} --recompute-granularity full --recompute-method uniform"
+            " --recompute-num-layers 4",
+            "recompute_num_layers = 4: inputs of one in 4 blocks are kept; read as full",
+        ),
+        ("a.json", {"communication_data_type": "fp32"}, "communication_data_type: not read"),
+        (
+            "a.json",
+            {"zero_optimization": {"stage": 3, "mics_shard_size": 8}},
+            "zero_optimization.mics_shard_size: not read; it changes memory, traffic",
+        ),
+        ("a.json", {"amp": {"enabled": True}}, "amp.enabled: read as fp16"),
+        (
+            "a.toml",
+            f"{TITAN}[float8]\nenable_fsdp_float8_all_gather = true\n",
+            "float8.enable_fsdp_float8_all_gather: not read; it changes memory, traffic",
+        ),
+    ],
+)
+def test_what_changes_a_step_and_is_not_read_is_told_once(
+    name: str, text: str | dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    whole = text if isinstance(text, str) else json.dumps({"train_batch_size": 8} | text)
+    _, said = told(tmp_path, name, whole)
+    assert said.count(words) == 1
+    assert said.count(words.partition(":")[0]) == 1
+
+
+def test_values_that_ask_for_nothing_are_not_told(tmp_path: Path) -> None:
+    usual = {"zero_optimization": {"stage": 3, "mics_shard_size": -1}}
+    text = json.dumps({"train_batch_size": 8, "communication_data_type": None} | usual)
+    assert "not read" not in told(tmp_path, "a.json", text)[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "vocab"), [("", 32_000), ("--tokenizer-type NullTokenizer", 32_256)]
+)
+def test_megatrons_null_tokenizer_has_a_token_more(more: str, vocab: int, tmp_path: Path) -> None:
+    """_NullTokenizer: the end of a document is behind the words; then comes the padding."""
+    text = f"{MEGATRON} --tensor-model-parallel-size 2 {more}"
+    assert told(tmp_path, "a.sh", text)[0].sizes["vocab"] == vocab
+
+
+def test_apexs_mixed_precision_is_read_as_half(tmp_path: Path) -> None:
+    text = '{"train_batch_size": 8, "amp": {"enabled": true, "opt_level": "O1"}}'
+    assert told(tmp_path, "a.json", text)[0].options["precision"] == "fp16"
