@@ -12,7 +12,6 @@ from experiments.commands.resolve import case_of, cases_of, study_of
 from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.running.outputs import check_kept
 from experiments.studies.running.store import StoreError
 from hardware import load_array
 from planners import PlanError
@@ -140,7 +139,7 @@ def test_a_store_is_open_while_it_is_used(
         assert runner.store is not None
         runner.store.put("k", {}, {"iteration_s": 1.0})
     with pytest.raises(StoreError, match="closed"):
-        runner.store.get(["k"], check_kept)
+        runner.store.get(["k"])
 
 
 def test_what_a_file_holds_unread_is_warned_of(
