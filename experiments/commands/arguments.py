@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def command(self) -> str:
-        """Its name, as "simulate"; "" for the whole."""
+        """Its name, as "simulate"."""
         return self.prog.partition(" ")[2].removeprefix("papers ")
 
     def add(self, *wanted: str | Option, hide: Iterable[str] = ()) -> None:
@@ -309,21 +309,17 @@ _MANY = argparse._AppendAction
 
 
 def parsed(
-    top: argparse.ArgumentParser,
-    parser: Parser,
-    words: list[str],
-    commands_with: Callable[[str], list[str]],
+    parser: Parser, typed: list[str], commands_with: Callable[[str], list[str]]
 ) -> argparse.Namespace:
     """A command's arguments, with those of ``--config`` and of ``--set``; raises UsageError.
 
     What is typed wins over the file; a flag and ``--set`` do not say the same twice.
     """
-    if said := remedy(words[1:], parser._option_string_actions, parser.command):
+    if said := remedy(typed, parser._option_string_actions, parser.command):
         raise UsageError(said)
-    path = _config_of(words) if "config" in parser.keys else None
+    path = _config_of(typed) if "config" in parser.keys else None
     file = Config(path or "", parser)
-    typed = words[1:]
-    args, further = top.parse_known_args([words[0], *_kept(file.words, typed), *typed])
+    args, further = parser.parse_known_args([*_kept(file.words, typed), *typed])
     if further:
         raise UsageError(unknown_flag(parser, further[0], commands_with))
     _check_once(typed, file)
@@ -335,9 +331,9 @@ def parsed(
             key, _, value = text.partition("=")
             flag = file.flag_of(key.strip())
             chosen += ours.words_of(key.strip(), str(flag), value.strip())
-        args = top.parse_args([words[0], *_kept([*file.words, *chosen], typed), *typed])
+        args = parser.parse_args([*_kept([*file.words, *chosen], typed), *typed])
         args.set = [text for text in args.set if text not in options]
-    _settle(args, file, words)
+    _settle(args, file, typed)
     if getattr(args, "needs_network", False) and args.network is None:
         raise UsageError(
             f"{parser.command} needs a network, as accelarray {parser.command} resnet50 "
@@ -372,7 +368,7 @@ def _kept(words: list[str], typed: Sequence[str]) -> list[str]:
     return [word for word in words if word.partition("=")[0].removeprefix("--") not in SPLIT_BY]
 
 
-def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
+def _settle(args: argparse.Namespace, file: Config, typed: Sequence[str]) -> None:
     """Of flags that may come several times, leave out the file's where one is typed.
 
     Of KEY=VALUE flags those of the same key.
@@ -380,7 +376,7 @@ def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
     if "network" in vars(args) and args.network is None and file.network is not None:
         args.network = file.network
     counts: dict[str, int] = {}
-    for word in _kept(file.words, words):
+    for word in _kept(file.words, typed):
         action = file.flags[word.removeprefix("--").partition("=")[0]]
         dest = "set" if isinstance(action, _Change) else action.dest
         if isinstance(action, _Change | _MANY):

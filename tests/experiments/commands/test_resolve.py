@@ -7,7 +7,7 @@ import pytest
 
 from experiments.api.inputs import names, network_of
 from experiments.api.requests import running
-from experiments.cli import parser
+from experiments.cli import parser_of
 from experiments.commands.resolve import case_of, cases_of, study_of
 from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
@@ -22,7 +22,8 @@ RUNNERS = ("speedup", "sweep --vary batch=1", "report --output x.html")
 
 
 def parsed(text: str) -> argparse.Namespace:
-    return parser().parse_args(text.split())
+    name, *words = text.split()
+    return parser_of(name).parse_args(words)
 
 
 def test_a_step_as_a_case() -> None:
