@@ -216,6 +216,18 @@ def deliver(text: str, output: str | None) -> None:
         raise UsageError(f"standard output cannot be written: {error.strerror}") from None
 
 
+def check_page(output: str, flag: str = "--output") -> None:
+    """Raise UsageError unless the name ends as those of HTML pages do."""
+    if not output.lower().endswith((".html", ".htm")):
+        raise UsageError(f"{flag} {output!r}: the name must end in .html")
+
+
+def deliver_page(html: str, output: str) -> None:
+    """Write an HTML page whole; raises UsageError."""
+    with whole_file(output) as path:
+        path.write_bytes(html.encode("utf-8", "replace"))
+
+
 def check_writable(*outputs: str | None) -> None:
     """Raise UsageError now rather than after minutes of work, where a file cannot be written."""
     for output in outputs:
