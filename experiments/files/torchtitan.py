@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.files.job import Job, Written, optimizer_read, toml
+from experiments.files.job import Job, Written, optimizer_read
+from experiments.output import to_toml
 from hardware.reader import shown
 from planners import Axes
 from planners.pipeline.staging import usual_schedule
@@ -136,7 +137,7 @@ def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framewo
         "parallelism": _parallelism(job, micro, remarks),
         "activation_checkpoint": {"mode": recompute},
     }
-    return Written(toml(tables), tuple(remarks))
+    return Written(to_toml(tables).lstrip(), tuple(remarks))
 
 
 def _parallelism(job: Job, micro: int, remarks: list[str]) -> dict[str, Any]:
