@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-from experiments.commands.arguments import Parser, nearest, parsed
+from experiments.commands.arguments import Parser, parsed
 from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
@@ -20,6 +20,7 @@ from experiments.options import GROUPS, OWN
 from experiments.output import UsageError
 from experiments.results.formats import settle
 from experiments.version import version
+from hardware.reader import hint
 
 DAILY = {
     "one training step": {
@@ -153,7 +154,7 @@ def commands_with(flag: str) -> list[str]:
 
 def unknown_command(word: str, known: Mapping[str, object], group: str = "") -> Exception:
     """What to say of a word that is no command."""
-    return UsageError(f"unknown command {f'{group}{word}'!r}; {nearest(word, list(known))}")
+    return UsageError(f"unknown command {f'{group}{word}'!r}; {hint(word, known)}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

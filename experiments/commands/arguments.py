@@ -15,7 +15,7 @@ from experiments.hints import remedy
 from experiments.options import ALIASES, OPTIONS, SPEC_KEYS, SPEC_TABLES, TITLES, Option, leaves
 from experiments.output import UsageError
 from experiments.results.formats import FORMATS
-from hardware.reader import parse_toml, read_text
+from hardware.reader import hint, one_of_these, parse_toml, read_text
 from workloads.importers.transformer_file import KIND
 
 MODEL = ("model.attention", "model.transform")
@@ -124,16 +124,15 @@ class Parser(argparse.ArgumentParser):
             return f"{name} {typed[2]}: must be {must.get(typed[1], 'a number')}"
         typed = re.match(r"invalid choice: '(.*)' \(choose", fault, re.DOTALL)
         if typed and action is not None and action.choices is not None:
-            return f"{name} {typed[1]}: {nearest(typed[1], list(action.choices))}"
+            return f"{name} {typed[1]}: {_nearest(typed[1], [*action.choices])}"
         if fault.startswith("expected ") and action is not None:
             return f"{name} needs a value: {_described(action)}"
         return f"{name}: {fault}"
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Which of the known words was meant, or all of them."""
-    near = get_close_matches(word, known, n=1) if len(known) > 2 else []
-    return f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+def _nearest(word: str, choices: Sequence[str]) -> str:
+    """Which choice was meant; of two both."""
+    return hint(word, choices) if len(choices) > 2 else one_of_these(choices)
 
 
 def _called(action: argparse.Action) -> str:
@@ -265,7 +264,7 @@ class Config:
 
     def _checked(self, key: str, action: argparse.Action, text: str) -> str:
         if action.choices is not None and text not in action.choices:
-            raise self._error(key, f"{text!r}: {nearest(text, list(action.choices))}")
+            raise self._error(key, f"{text!r}: {_nearest(text, [*action.choices])}")
         try:
             if action.type in (int, float):
                 action.type(text)
@@ -319,19 +318,16 @@ def parsed(
         raise UsageError(said)
     path = _config_of(typed) if "config" in parser.keys else None
     file = Config(path or "", parser)
-    args, further = parser.parse_known_args([*_kept(file.words, typed), *typed])
+    options = [text for text in _sets([*file.words, *typed]) if _is_option(text, file)]
+    ours, chosen = Config("", parser), list[str]()
+    for text in options:
+        key, _, value = text.partition("=")
+        chosen += ours.words_of(key.strip(), str(file.flag_of(key)), value.strip())
+    args, further = parser.parse_known_args([*_kept([*file.words, *chosen], typed), *typed])
     if further:
         raise UsageError(unknown_flag(parser, further[0], commands_with))
     _check_once(typed, file)
-    options = [text for text in getattr(args, "set", None) or () if _is_option(text, file)]
     if options:
-        ours = Config("", parser)
-        chosen: list[str] = []
-        for text in options:
-            key, _, value = text.partition("=")
-            flag = file.flag_of(key.strip())
-            chosen += ours.words_of(key.strip(), str(flag), value.strip())
-        args = parser.parse_args([*_kept([*file.words, *chosen], typed), *typed])
         args.set = [text for text in args.set if text not in options]
     _settle(args, file, typed)
     if getattr(args, "needs_network", False) and args.network is None:
@@ -342,12 +338,16 @@ def parsed(
     return args
 
 
+def _sets(words: Sequence[str]) -> list[str]:
+    """What ``--set`` is given."""
+    after = [text for word, text in pairwise(words) if word == "--set"]
+    return [*after, *(word.removeprefix("--set=") for word in words if word[:6] == "--set=")]
+
+
 def _check_once(typed: Sequence[str], file: Config) -> None:
     """Raise UsageError where a flag and ``--set`` say the same, both typed."""
-    after = [text for word, text in pairwise(typed) if word == "--set"]
-    sets = [*after, *(word.removeprefix("--set=") for word in typed if word[:6] == "--set=")]
     flags = {word.partition("=")[0] for word in typed if word[:2] == "--"}
-    for text in sets:
+    for text in _sets(typed):
         flag = file.flag_of(_key(text))
         many = flag is not None and isinstance(file.flags[flag], _MANY)
         if f"--{flag}" in flags and not many:
