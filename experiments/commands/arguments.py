@@ -316,9 +316,9 @@ def parsed(
     """
     if said := remedy(typed, parser._option_string_actions, parser.command):
         raise UsageError(said)
-    path = _config_of(typed) if "config" in parser.keys else None
-    file = Config(path or "", parser)
-    options = [text for text in _sets([*file.words, *typed]) if _is_option(text, file)]
+    *_, path = "", *_values(typed, "--config", "--study")
+    file = Config(path if "config" in parser.keys and path[:1] != "-" else "", parser)
+    options = [text for text in _values([*file.words, *typed], "--set") if _is_option(text, file)]
     ours, chosen = Config("", parser), list[str]()
     for text in options:
         key, _, value = text.partition("=")
@@ -338,16 +338,18 @@ def parsed(
     return args
 
 
-def _sets(words: Sequence[str]) -> list[str]:
-    """What ``--set`` is given."""
-    after = [text for word, text in pairwise(words) if word == "--set"]
-    return [*after, *(word.removeprefix("--set=") for word in words if word[:6] == "--set=")]
+def _values(words: Sequence[str], *flags: str) -> Iterator[str]:
+    """What some flags are given, in the order of the words."""
+    for word, following in pairwise([*words, ""]):
+        flag, equals, value = word.partition("=")
+        if flag in flags:
+            yield value if equals else following
 
 
 def _check_once(typed: Sequence[str], file: Config) -> None:
     """Raise UsageError where a flag and ``--set`` say the same, both typed."""
     flags = {word.partition("=")[0] for word in typed if word[:2] == "--"}
-    for text in _sets(typed):
+    for text in _values(typed, "--set"):
         flag = file.flag_of(_key(text))
         many = flag is not None and isinstance(file.flags[flag], _MANY)
         if f"--{flag}" in flags and not many:
@@ -388,14 +390,6 @@ def _settle(args: argparse.Namespace, file: Config, typed: Sequence[str]) -> Non
             text for text in texts[:count] if not keys or ("=" in text and _key(text) not in keys)
         ]
         setattr(args, dest, kept + texts[count:])
-
-
-def _config_of(words: Sequence[str]) -> str | None:
-    """The file that a command line names, the last one where it names several."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--config", "--study", nargs="?", dest="path")
-    path: str | None = finder.parse_known_args(words)[0].path
-    return path
 
 
 def _key(text: str) -> str:

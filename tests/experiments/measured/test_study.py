@@ -15,7 +15,6 @@ from experiments.cli import main
 from experiments.measured import study
 from experiments.measured.calibrated import calibrated, said, toml_of
 from experiments.measured.case import ROOM, case_of, run_rows
-from experiments.measured.fit import Constants
 from experiments.measured.large_models import plot, sections
 from experiments.measured.rows import load, shipped
 from experiments.measured.study import (
@@ -35,7 +34,6 @@ from experiments.measured.study import (
 )
 from experiments.notices import AccelarrayWarning
 from experiments.output import UsageError
-from experiments.scripts.leave_one_out import errors_with
 from experiments.studies.case import step_of
 from experiments.studies.running.estimate import estimate
 from experiments.studies.running.outputs import REFUSED, run_case
@@ -87,14 +85,6 @@ def test_rows_of_unlike_chips(truth: list[dict[str, object]], tmp_path: Path) ->
     (found,) = predicted(load(str(path)), [small(**row) for row in truth], Runner()).outcomes
     assert found.predicted_s
     assert found.assumed == tuple(f"share of {of} as in the catalog" for of in ("t4", "v100-32"))
-
-
-def test_leaving_a_source_out_by_hand() -> None:
-    """At a third of the share, with 0.03 s for each 1 / share, a step takes 0.06 s more."""
-    row = small(step_s=0.05)
-    before, now = (Constants({("H100", "bf16"): share}, {}, {}) for share in (1.0, 1 / 3))
-    errors = errors_with([Outcome(row, 0.05, None, None)], {row.id: 0.03}, before, now)
-    assert errors[row.id] == pytest.approx(0.06 / 0.05)
 
 
 def test_a_machine_that_does_what_the_model_says(truth: list[dict[str, object]]) -> None:
