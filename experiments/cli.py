@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-from experiments.commands.arguments import Parser, nearest, parsed
+from experiments.commands.arguments import Parser, parsed
 from experiments.commands.examples import epilog
 from experiments.encodings import legible, write_anywhere
 from experiments.ending import stoppable
@@ -20,6 +20,7 @@ from experiments.options import GROUPS, OWN
 from experiments.output import UsageError
 from experiments.results.formats import settle
 from experiments.version import version
+from hardware.reader import hint
 
 DAILY = {
     "one training step": {
@@ -64,16 +65,8 @@ WHERE = ("--jobs", "--cluster", "--max-memory")
 """Flags that say where a command is computed, not what."""
 
 
-def parser() -> Parser:
-    """The whole command line."""
-    return _parsers()[0]
-
-
-def _parsers(typed: str | None = None) -> tuple[Parser, dict[str, Parser]]:
-    """The whole, and each command's by its name.
-
-    Only the command that is ``typed`` is loaded; for None everything.
-    """
+def whole() -> Parser:
+    """The command line as a whole: what ``--help`` without a command shows."""
     top = Parser(
         prog="accelarray",
         usage="accelarray COMMAND ...",
@@ -83,26 +76,21 @@ def _parsers(typed: str | None = None) -> tuple[Parser, dict[str, Parser]]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="store_true", help="print the version")
-    commands = top.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS, prog="accelarray"
-    )
-    if typed is not None and typed not in COMMANDS:
-        for name in COMMANDS:
-            commands.add_parser(name)
-        return top, {}
-    for name in [typed] if typed else COMMANDS:
-        home = import_module(f"experiments.commands.{COMMANDS[name][0]}")
-        one = commands.add_parser(name)
-        one.set_defaults(run=getattr(home, f"run_{name}"))
-        getattr(home, f"configure_{name}")(one)
-        _finish(name, one)
-    return top, commands.choices
+    return top
+
+
+def parser_of(name: str) -> Parser:
+    """A command's; its module is loaded."""
+    home = import_module(f"experiments.commands.{COMMANDS[name][0]}")
+    one = Parser(prog=f"accelarray {'papers ' * (name in PAPERS)}{name}")
+    one.set_defaults(run=getattr(home, f"run_{name}"))
+    getattr(home, f"configure_{name}")(one)
+    _finish(name, one)
+    return one
 
 
 def _finish(name: str, one: Parser) -> None:
-    """A command's name, usage, description and examples."""
-    if name in PAPERS:
-        one.prog = f"accelarray papers {name}"
+    """A command's usage, description and examples."""
     about = COMMANDS[name][1]
     one.description = about[0].upper() + about[1:] + "."
     one.usage = f"{one.prog} {one.typed()} [flags]"
@@ -143,16 +131,15 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     if words[:1] == ["--version"]:
         print(f"accelarray {version()}")
         raise SystemExit(0)
-    top, commands = _parsers(words[0] if words else "")
-    if (command := commands.get(words[0]) if words else None) is None:
-        if words and words[0][:1] != "-":
-            raise unknown_command(words[0], COMMANDS)
+    if not words or words[0] not in COMMANDS:
         if not words:
-            top.error("name a command, as accelarray simulate (COMMAND: accelarray --help)")
+            whole().error("name a command, as accelarray simulate (COMMAND: accelarray --help)")
+        if words[0][:1] != "-":
+            raise unknown_command(words[0], COMMANDS)
         if words[0] not in ("-h", "--help"):
-            top.error(f"{words[0]}: name a command first, as accelarray simulate --help")
-        return top.parse_args(words)
-    args = parsed(top, command, words, commands_with)
+            whole().error(f"{words[0]}: name a command first, as accelarray simulate --help")
+        return whole().parse_args(words)
+    args = parsed(parser_of(words[0]), words[1:], commands_with)
     settle(args)
     if getattr(args, "price", None) is not None and words[0] not in WITH_COST:
         shown = " and ".join(WITH_COST)
@@ -162,12 +149,12 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def commands_with(flag: str) -> list[str]:
     """The commands that have a flag."""
-    return [name for name, one in _parsers()[1].items() if flag in one._option_string_actions]
+    return [name for name in COMMANDS if flag in parser_of(name)._option_string_actions]
 
 
 def unknown_command(word: str, known: Mapping[str, object], group: str = "") -> Exception:
     """What to say of a word that is no command."""
-    return UsageError(f"unknown command {f'{group}{word}'!r}; {nearest(word, list(known))}")
+    return UsageError(f"unknown command {f'{group}{word}'!r}; {hint(word, known)}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

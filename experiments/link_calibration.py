@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -18,7 +18,7 @@ from rich.table import Table
 from experiments.collective import rates
 from experiments.files.measurements import Measured, Timed
 from experiments.measured.fit import least
-from experiments.output import UsageError, deliver, table_of
+from experiments.output import UsageError, deliver, spec_toml, table_of
 from experiments.results.result import Result
 from experiments.terms import duration
 from hardware import Stack, Wires, load_array
@@ -128,16 +128,15 @@ class WiresResult(Result):
     def to_toml(self) -> str:
         """An array's file with these links."""
         about = f"{self.array} with links calibrated by {os.path.basename(self.measured)}"
-        lines = ['kind = "array"', f"extends = {json.dumps(self.array)}"]
-        lines += [f"description = {json.dumps(about)}", 'execution = "deployed"']
+        spec = {"kind": "array", "extends": self.array, "description": about}
         sources = {"execution": "its wires are described, which the deployed model has"}
-        for head, entries in groupby(self.settings.items(), lambda one: one[0].rpartition(".")[0]):
-            lines += ["", "[topology]" if head == "topology" else "[[topology.levels]]"]
-            for key, entry in entries:
-                lines.append(f"{key.rpartition('.')[2]} = {json.dumps(entry.value)}")
-                sources |= {json.dumps(key): entry.source} if entry.source else {}
-        told = [f"{key} = {json.dumps(source)}" for key, source in sources.items()]
-        return "\n".join([*lines, "", "[sources]", *told]) + "\n"
+        topology, levels = dict[str, Any](), defaultdict[str, dict[str, Any]](dict)
+        for key, entry in self.settings.items():
+            head, _, name = key.rpartition(".")
+            (topology if head == "topology" else levels[head])[name] = entry.value
+            sources |= {key: entry.source} if entry.source else {}
+        topology |= {"levels": [*levels.values()]}
+        return spec_toml(spec | {"execution": "deployed", "topology": topology}, sources)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an array with these links (.toml), for ``array=``."""

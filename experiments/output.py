@@ -190,6 +190,27 @@ def to_json(data: Any) -> str:
     return json.dumps(_finite(data), indent=2, allow_nan=False) + "\n"
 
 
+def to_toml(table: Mapping[str, Any], at: str = "") -> str:
+    """TOML of a table: plain values, which it has as JSON has them, then the tables in it.
+
+    Keys are written as they are: where dots are a part of one it is in quotes already.
+    """
+    plain, parts = "", list[str]()
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            parts.append(f"[{at}{key}]\n{to_toml(value, f'{at}{key}.')}")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            parts += [f"[[{at}{key}]]\n{to_toml(one, f'{at}{key}.')}" for one in value]
+        else:
+            plain += f"{key} = {json.dumps(value)}\n"
+    return "\n".join([plain, *parts])
+
+
+def spec_toml(table: Mapping[str, Any], sources: Mapping[str, str]) -> str:
+    """A spec, and where each of its values is from."""
+    return to_toml({**table, "sources": {json.dumps(key): of for key, of in sources.items()}})
+
+
 def _finite(data: Any) -> Any:
     if isinstance(data, dict):
         return {key: _finite(value) for key, value in data.items()}
@@ -214,6 +235,18 @@ def deliver(text: str, output: str | None) -> None:
         raise
     except OSError as error:
         raise UsageError(f"standard output cannot be written: {error.strerror}") from None
+
+
+def check_page(output: str, flag: str = "--output") -> None:
+    """Raise UsageError unless the name ends as those of HTML pages do."""
+    if not output.lower().endswith((".html", ".htm")):
+        raise UsageError(f"{flag} {output!r}: the name must end in .html")
+
+
+def deliver_page(html: str, output: str) -> None:
+    """Write an HTML page whole; raises UsageError."""
+    with whole_file(output) as path:
+        path.write_bytes(html.encode("utf-8", "replace"))
 
 
 def check_writable(*outputs: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from hardware import Array, SpecError
 from hardware.reader import hint
@@ -11,11 +11,8 @@ from planners.built_in import accpar, data_parallel, hypar, model_parallel, owt
 from planners.cost.objective import Objective
 from planners.errors import PlanError
 from planners.plan import Plan
-from planners.plugins import load_plugin
+from planners.plugins import installed, load_plugin
 from workloads import Network, NetworkError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
 
 
 class Planner(Protocol):
@@ -80,15 +77,8 @@ ENTRY_POINTS = "accelarray.planners"
 def planner_names() -> list[str]:
     """Built-in planners in the papers' order, then installed ones; comparisons take the former."""
     known = BASELINES.keys() | JUDGED.keys()
-    others = sorted(entry.name for entry in _installed() if entry.name not in known)
+    others = sorted(installed(ENTRY_POINTS).keys() - known)
     return list(dict.fromkeys([*PLANNERS, *others]))
-
-
-def _installed() -> EntryPoints:
-    """Other packages' planners."""
-    from importlib.metadata import entry_points  # a tenth of a command's start, seldom needed
-
-    return entry_points(group=ENTRY_POINTS)
 
 
 def load_planner(planner: str | Planner) -> Planner:
@@ -107,10 +97,9 @@ def load_planner(planner: str | Planner) -> Planner:
     name, place = repr(planner), planner
     if planner in JUDGED:  # as built in as the others; what is installed is long to look through
         place = JUDGED[planner].place
-    else:
-        for entry in _installed().select(name=planner):
-            package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
-            name, place = f"{planner!r}{package}", entry.value
+    elif (entry := installed(ENTRY_POINTS).get(planner)) is not None:
+        package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
+        name, place = f"{planner!r}{package}", entry.value
     if ":" in place:
         found = load_plugin(f"planner {name}", place, PlanError, named=place is planner)
         return cast("Planner", callable_as_planner(found, name))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import parser
+from experiments.cli import COMMANDS, parser_of, whole
 from tests.docs_pages import ROOT, name_of, printed
 
 GENERATED = {"api.md", "architecture.md", "options.md"}
@@ -81,18 +81,16 @@ def test_docstrings_begin_with_short_sentences() -> None:
 
 
 def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Every text of a parser's help that is shown, and of its commands'."""
+    """Every text of a parser's help that is shown."""
     yield parser.description or ""
     for action in parser._actions:
         if action.help and action.help != argparse.SUPPRESS:
             yield re.sub(r"%\(?\w*\)?\w|\S*[=|,]\S*", "CODE", action.help)
-        if isinstance(action, argparse._SubParsersAction):
-            for command in dict.fromkeys(action.choices.values()):
-                yield from helps(command)
 
 
 def test_help_is_short_sentences() -> None:
-    check([text for text in helps(parser()) if text], "--help")
+    parsers = [whole(), *map(parser_of, COMMANDS)]
+    check([text for one in parsers for text in helps(one) if text], "--help")
 
 
 OUTPUTS = (

@@ -127,7 +127,11 @@ LAYERS = "num_layers 1\nfc FC\nin_ch 4\nout_ch 2\n"
 def rows_of(path: str) -> Any:
     rows = parse_csv(read_text(path, UsageError), path, UsageError)
     steps = rows[0][1].keys() == RingRow.model_fields.keys()
-    return checked_rows(RingRow, rows, UsageError) if steps else pods.parse(rows)
+    return (
+        checked_rows(RingRow, rows, UsageError)
+        if steps
+        else checked_rows(pods.PodRow, rows, UsageError)
+    )
 
 
 def study_of(path: str) -> Any:

@@ -24,7 +24,6 @@ from experiments.api.argument_types import (
 )
 from experiments.api.inputs import (
     array_of,
-    batch_of,
     each_run_by,
     execution_of,
     networks_of,
@@ -146,7 +145,7 @@ def design(
 
     Raises NetworkError, PlanError, SpecError or UsageError.
     """
-    place, chosen, size = array_of(array, set), planner_of(planner), batch_of(batch)
+    place, chosen, size = array_of(array, set), planner_of(planner), int(batch)
     execution = _execution(options, place)
     if size < 1:
         raise UsageError(f"--batch {size}: at least one sample")

@@ -19,7 +19,7 @@ from experiments.api.argument_types import (
     Progress,
     explicit,
 )
-from experiments.api.inputs import array_of, batch_of, execution_of, network_of
+from experiments.api.inputs import array_of, execution_of, network_of
 from experiments.api.requests import BATCH, changed, running, transforms_of
 from experiments.files.export import exported
 from experiments.notices import tell
@@ -449,7 +449,7 @@ def _choices(
             "that is for it, as --array h100-cluster (see: list arrays)"
         )
     given = network_of(network, transforms_of(options), place)
-    size = BATCH if batch is None else batch_of(batch)
+    size = BATCH if batch is None else int(batch)
     check_batch(size)
     return Choices(given, place, size, model)
 

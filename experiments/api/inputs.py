@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -228,14 +227,6 @@ def option_text(name: str, value: Any) -> str:
     if name == "bucket" and isinstance(value, int | float):
         return f"{float(value)!r} B"
     return str(value)
-
-
-def batch_of(given: Any) -> int:
-    """Samples a step; raises UsageError."""
-    try:
-        return operator.index(given)
-    except TypeError:
-        raise UsageError(f"batch {given!r}: must be a whole number") from None
 
 
 def names(text: str, known: list[str], what: str) -> list[str]:

@@ -168,7 +168,7 @@ def tables_of(path: str | None) -> tuple[Sequence[PodRow], Sequence[RingRow], Se
     if rows[0][1].keys() == collectives.LatencyRow.model_fields.keys():
         found = checked_rows(collectives.LatencyRow, rows, UsageError)
         return pods.shipped(), steps.shipped_rings(), found
-    return pods.parse(rows), steps.shipped_rings(), ()
+    return checked_rows(PodRow, rows, UsageError), steps.shipped_rings(), ()
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -80,7 +80,7 @@ def check_planned(planners: Sequence[object], given: Mapping[str, str]) -> None:
 def conditions(
     planners: Sequence[str | Planner],
     array: object,
-    batch: object,
+    batch: int | None,
     execution: object,
     changes: argument_types.Changes,
     options: argument_types.Options,
@@ -94,7 +94,7 @@ def conditions(
     given = inputs.named(array)
     texts = changed(changes, options)
     made = next((p.plan for p in planners if isinstance(p, Planned)), None)
-    size = (made.batch if made else BATCH) if batch is None else inputs.batch_of(batch)
+    size = (made.batch if made else BATCH) if batch is None else int(batch)
     aim = options.get("objective") or (made.objective if made else "time")
     if made and aim != made.objective:
         tell(f"the plan was made for objective {made.objective}; {aim} has no effect")
@@ -137,7 +137,7 @@ def cases_of(
     network: object,
     planners: Sequence[object],
     array: object,
-    batch: object,
+    batch: int | None,
     execution: object,
     changes: argument_types.Changes,
     options: argument_types.StepOptions,
@@ -226,7 +226,7 @@ def study_of(
     networks: object,
     planners: object,
     array: object,
-    batch: object,
+    batch: int | None,
     execution: object,
     changes: argument_types.Changes,
     options: argument_types.StudyOptions,

@@ -23,7 +23,7 @@ from experiments.api.argument_types import (
 )
 from experiments.api.inputs import network_of
 from experiments.api.requests import changed, running, study_of, transforms_of
-from experiments.output import UsageError, whole_file
+from experiments.output import check_page, deliver_page
 from experiments.report.study import Study, drawn_case, steps
 from experiments.report.study import report as page_of
 from experiments.results.formats import flat
@@ -78,10 +78,8 @@ class ReportResult(Result):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page (.html)."""
         target = os.fspath(path)
-        if not target.lower().endswith((".html", ".htm")):
-            raise UsageError(f"--output {target!r}: the name must end in .html")
-        with whole_file(target) as file:
-            file.write_bytes(self.html.encode("utf-8", "replace"))
+        check_page(target)
+        deliver_page(self.html, target)
 
 
 @explicit(

@@ -31,7 +31,7 @@ from experiments.api.inputs import (
 )
 from experiments.api.requests import changed, opened, transforms_of
 from experiments.notices import tell, tell_notes
-from experiments.output import UsageError, deliver, hearing, whole_file
+from experiments.output import UsageError, deliver, deliver_page, hearing
 from experiments.pictures.lanes import sites
 from experiments.pictures.plots import plot_training
 from experiments.pictures.trace import trace_events, write_trace
@@ -96,9 +96,7 @@ class TrainResult(Answer):
         if target.lower().endswith((".json", ".json.gz")):
             self.trace(target)
         elif target.lower().endswith((".html", ".htm")):
-            page = self.page()
-            with whole_file(target) as file:
-                file.write_bytes(page.encode("utf-8", "replace"))
+            deliver_page(self.page(), target)
         else:
             Result.save(self, target)
 
@@ -263,11 +261,8 @@ def _kept(
     with opened(store) as kept, hearing(progress, len(methods)) as hears:
 
         def known(one: Training) -> dict[str, Any]:
-            made = partial(row, one)
-            identity = "train, compared", one.network.name, one.array.name, *one.identity
-            found = (
-                kept.get_or_make(identity, made, **one.inputs) if kept and one.is_ours else made()
-            )
+            study = "train, compared", one.network.name, one.array.name
+            found = one.kept(kept, partial(row, one), *study)
             hears(one.method)
             return found
 

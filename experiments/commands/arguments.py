@@ -15,7 +15,7 @@ from experiments.hints import remedy
 from experiments.options import ALIASES, OPTIONS, SPEC_KEYS, SPEC_TABLES, TITLES, Option, leaves
 from experiments.output import UsageError
 from experiments.results.formats import FORMATS
-from hardware.reader import parse_toml, read_text
+from hardware.reader import hint, one_of_these, parse_toml, read_text
 from workloads.importers.transformer_file import KIND
 
 MODEL = ("model.attention", "model.transform")
@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def command(self) -> str:
-        """Its name, as "simulate"; "" for the whole."""
+        """Its name, as "simulate"."""
         return self.prog.partition(" ")[2].removeprefix("papers ")
 
     def add(self, *wanted: str | Option, hide: Iterable[str] = ()) -> None:
@@ -124,16 +124,15 @@ class Parser(argparse.ArgumentParser):
             return f"{name} {typed[2]}: must be {must.get(typed[1], 'a number')}"
         typed = re.match(r"invalid choice: '(.*)' \(choose", fault, re.DOTALL)
         if typed and action is not None and action.choices is not None:
-            return f"{name} {typed[1]}: {nearest(typed[1], list(action.choices))}"
+            return f"{name} {typed[1]}: {_nearest(typed[1], [*action.choices])}"
         if fault.startswith("expected ") and action is not None:
             return f"{name} needs a value: {_described(action)}"
         return f"{name}: {fault}"
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Which of the known words was meant, or all of them."""
-    near = get_close_matches(word, known, n=1) if len(known) > 2 else []
-    return f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+def _nearest(word: str, choices: Sequence[str]) -> str:
+    """Which choice was meant; of two both."""
+    return hint(word, choices) if len(choices) > 2 else one_of_these(choices)
 
 
 def _called(action: argparse.Action) -> str:
@@ -265,7 +264,7 @@ class Config:
 
     def _checked(self, key: str, action: argparse.Action, text: str) -> str:
         if action.choices is not None and text not in action.choices:
-            raise self._error(key, f"{text!r}: {nearest(text, list(action.choices))}")
+            raise self._error(key, f"{text!r}: {_nearest(text, [*action.choices])}")
         try:
             if action.type in (int, float):
                 action.type(text)
@@ -309,35 +308,28 @@ _MANY = argparse._AppendAction
 
 
 def parsed(
-    top: argparse.ArgumentParser,
-    parser: Parser,
-    words: list[str],
-    commands_with: Callable[[str], list[str]],
+    parser: Parser, typed: list[str], commands_with: Callable[[str], list[str]]
 ) -> argparse.Namespace:
     """A command's arguments, with those of ``--config`` and of ``--set``; raises UsageError.
 
     What is typed wins over the file; a flag and ``--set`` do not say the same twice.
     """
-    if said := remedy(words[1:], parser._option_string_actions, parser.command):
+    if said := remedy(typed, parser._option_string_actions, parser.command):
         raise UsageError(said)
-    path = _config_of(words) if "config" in parser.keys else None
-    file = Config(path or "", parser)
-    typed = words[1:]
-    args, further = top.parse_known_args([words[0], *_kept(file.words, typed), *typed])
+    *_, path = "", *_values(typed, "--config", "--study")
+    file = Config(path if "config" in parser.keys and path[:1] != "-" else "", parser)
+    options = [text for text in _values([*file.words, *typed], "--set") if _is_option(text, file)]
+    ours, chosen = Config("", parser), list[str]()
+    for text in options:
+        key, _, value = text.partition("=")
+        chosen += ours.words_of(key.strip(), str(file.flag_of(key)), value.strip())
+    args, further = parser.parse_known_args([*_kept([*file.words, *chosen], typed), *typed])
     if further:
         raise UsageError(unknown_flag(parser, further[0], commands_with))
     _check_once(typed, file)
-    options = [text for text in getattr(args, "set", None) or () if _is_option(text, file)]
     if options:
-        ours = Config("", parser)
-        chosen: list[str] = []
-        for text in options:
-            key, _, value = text.partition("=")
-            flag = file.flag_of(key.strip())
-            chosen += ours.words_of(key.strip(), str(flag), value.strip())
-        args = top.parse_args([words[0], *_kept([*file.words, *chosen], typed), *typed])
         args.set = [text for text in args.set if text not in options]
-    _settle(args, file, words)
+    _settle(args, file, typed)
     if getattr(args, "needs_network", False) and args.network is None:
         raise UsageError(
             f"{parser.command} needs a network, as accelarray {parser.command} resnet50 "
@@ -346,12 +338,18 @@ def parsed(
     return args
 
 
+def _values(words: Sequence[str], *flags: str) -> Iterator[str]:
+    """What some flags are given, in the order of the words."""
+    for word, following in pairwise([*words, ""]):
+        flag, equals, value = word.partition("=")
+        if flag in flags:
+            yield value if equals else following
+
+
 def _check_once(typed: Sequence[str], file: Config) -> None:
     """Raise UsageError where a flag and ``--set`` say the same, both typed."""
-    after = [text for word, text in pairwise(typed) if word == "--set"]
-    sets = [*after, *(word.removeprefix("--set=") for word in typed if word[:6] == "--set=")]
     flags = {word.partition("=")[0] for word in typed if word[:2] == "--"}
-    for text in sets:
+    for text in _values(typed, "--set"):
         flag = file.flag_of(_key(text))
         many = flag is not None and isinstance(file.flags[flag], _MANY)
         if f"--{flag}" in flags and not many:
@@ -372,7 +370,7 @@ def _kept(words: list[str], typed: Sequence[str]) -> list[str]:
     return [word for word in words if word.partition("=")[0].removeprefix("--") not in SPLIT_BY]
 
 
-def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
+def _settle(args: argparse.Namespace, file: Config, typed: Sequence[str]) -> None:
     """Of flags that may come several times, leave out the file's where one is typed.
 
     Of KEY=VALUE flags those of the same key.
@@ -380,7 +378,7 @@ def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
     if "network" in vars(args) and args.network is None and file.network is not None:
         args.network = file.network
     counts: dict[str, int] = {}
-    for word in _kept(file.words, words):
+    for word in _kept(file.words, typed):
         action = file.flags[word.removeprefix("--").partition("=")[0]]
         dest = "set" if isinstance(action, _Change) else action.dest
         if isinstance(action, _Change | _MANY):
@@ -392,14 +390,6 @@ def _settle(args: argparse.Namespace, file: Config, words: list[str]) -> None:
             text for text in texts[:count] if not keys or ("=" in text and _key(text) not in keys)
         ]
         setattr(args, dest, kept + texts[count:])
-
-
-def _config_of(words: Sequence[str]) -> str | None:
-    """The file that a command line names, the last one where it names several."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--config", "--study", nargs="?", dest="path")
-    path: str | None = finder.parse_known_args(words)[0].path
-    return path
 
 
 def _key(text: str) -> str:

@@ -6,8 +6,8 @@ import argparse
 
 from experiments.commands.arguments import Parser, changed
 from experiments.files.read import read
-from experiments.output import check_writable, deliver
-from experiments.results.result import written
+from experiments.output import check_writable
+from experiments.results.result import show
 
 
 def configure_read(parser: Parser) -> None:
@@ -20,4 +20,4 @@ def configure_read(parser: Parser) -> None:
 def run_read(args: argparse.Namespace) -> None:
     """Read, then print or write."""
     check_writable(args.output)
-    deliver(written(read(args.file), args.format), args.output)
+    show(args, read(args.file))

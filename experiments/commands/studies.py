@@ -18,7 +18,7 @@ from experiments.commands.arguments import (
     changed,
 )
 from experiments.commands.resolve import array_name, keywords_of, study_of
-from experiments.output import UsageError, check_writable, deliver, text_of
+from experiments.output import check_page, check_writable, deliver, text_of
 from experiments.pictures.plots import check_drawable
 from experiments.results.result import Answer, check_outputs, show
 from experiments.results.speedups import (
@@ -132,8 +132,7 @@ def configure_report(parser: Parser) -> None:
 
 def run_report(args: argparse.Namespace) -> None:
     """Collect what the page is about, then make and write it whole."""
-    if not args.output.endswith((".html", ".htm")):
-        raise UsageError(f"--output {args.output!r}: the name must end in .html")
+    check_page(args.output)
     check_writable(args.output)
     found = report(command=args.typed, **keywords_of(args, report, "command"))
     found.save(args.output)

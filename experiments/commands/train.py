@@ -8,7 +8,7 @@ from experiments.api.training import train
 from experiments.commands.arguments import ARRAY, EXECUTION, MODEL, Parser, changed
 from experiments.commands.resolve import keywords_of
 from experiments.options import OPTIONS
-from experiments.output import UsageError, whole_file
+from experiments.output import UsageError, check_page, deliver_page
 from experiments.results.result import check_outputs, show
 
 
@@ -35,9 +35,7 @@ def run_train(args: argparse.Namespace) -> None:
     if args.history:
         found.history(args.history)
     if args.report:
-        page = found.page(args.typed)
-        with whole_file(args.report) as path:
-            path.write_bytes(page.encode("utf-8", "replace"))
+        deliver_page(found.page(args.typed), args.report)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -53,8 +51,8 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError(f"--{flag}: of one method; use --method")
     if args.history and not args.learn:
         raise UsageError("--history: only models that learn have one; add --learn logistic")
-    if args.report and not args.report.endswith((".html", ".htm")):
-        raise UsageError(f"--report {args.report!r}: the name must end in .html")
+    if args.report:
+        check_page(args.report, "--report")
     if args.trace and not args.trace.lower().endswith((".json", ".json.gz")):
         raise UsageError(f"--trace {args.trace!r}: the name must end in .json or .json.gz")
     if args.history and not args.history.lower().endswith(".json"):

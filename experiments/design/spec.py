@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.design.runs import Ran
 from experiments.design.space import Design, Space
-from experiments.output import UsageError
-from hardware import COMMAND_LINE, Array, Units
+from experiments.output import UsageError, spec_toml
+from hardware import COMMAND_LINE, Array
 from hardware.array import Setting
 from planners import Place
 
-ENTRY = "devices.0."
-_BARE = re.compile(r"true|false|[-+]?\d+(\.\d+)?([eE][-+]?\d+)?|\[.*\]", re.ASCII)
+ENTRY, FOUND = "devices.0.", "found by accelarray design"
+_BARE = re.compile(r"true|false|[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?|\[.*\]", re.ASCII)
 
 
 def specs_of(
@@ -52,17 +53,23 @@ def _device(settings: dict[str, Setting], space: Space, design: Design, words: s
         for key, s in settings.items()
         if key not in ("device", "count", "chip.peak") and not key.startswith("units.")
     }
-    units = space.units(design)
-    lines = [
-        'kind = "device"',
-        f"description = {json.dumps(f'{design}. {words}'[:1000])}",
-        *(f"{key} = {_value(s.value)}" for key, s in kept.items()),
-        *_units(units),
-        "[sources]",
-        *(f"{json.dumps(key)} = {json.dumps(_source(s))}" for key, s in kept.items()),
-        *(f'"{key}" = "found by accelarray design"' for key in _keys()),
-    ]
-    return "\n".join(lines) + "\n"
+    units, sources = space.units(design), {key: _source(s) for key, s in kept.items()}
+    found = {
+        "clock": f"{units.clock_hz:.17g} Hz",
+        "buffer": f"{units.buffer_bytes:.17g} B",
+        "matrix": [_fields(one, "count", "width", "depth", "dataflow") for one in units.matrix],
+        "vector": [_fields(one, "count", "width") for one in units.vector],
+    }
+    for name, value in found.items():
+        of = [f"{name}.0.{key}" for key in value[0]] if isinstance(value, list) else [name]
+        sources |= dict.fromkeys([f"units.{key}" for key in of], FOUND)
+    spec = {"kind": "device", "description": f"{design}. {words}"[:1000]}
+    values = {key: _value(s.value) for key, s in kept.items()}
+    return spec_toml(spec | values | {"units": found}, sources)
+
+
+def _fields(unit: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(unit, name) for name in names}
 
 
 def _array(array: Array, names: Sequence[str], places: Sequence[Place], words: str) -> str:
@@ -70,44 +77,23 @@ def _array(array: Array, names: Sequence[str], places: Sequence[Place], words: s
     (device, _), *_ = array.group.kinds
     placed = sorted(zip(places, names, strict=True), key=lambda pair: pair[0].first)
     own = {s.key: s for s in array.settings if not s.key.startswith("devices.")}
-    lines = [
-        'kind = "array"',
-        f"description = {json.dumps(words[:1000])}",
-        *(f"{key} = {_value(s.value)}" for key, s in own.items()),
-    ]
     sources = {key: _source(s) for key, s in own.items()}
+    entries = []
     for entry, (place, name) in enumerate(placed):
         count = place.count // device.cores
-        lines += ["", "[[devices]]", f"device = {json.dumps(str(Path(name).resolve()))}"]
-        lines += [f"count = {count}"]
-        sources |= dict.fromkeys(
-            (f"devices.{entry}.device", f"devices.{entry}.count"), "found by accelarray design"
-        )
-    lines += ["", "[sources]", *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in sources.items())]
-    return "\n".join(lines) + "\n"
+        entries.append({"device": str(Path(name).resolve()), "count": count})
+        sources |= {f"devices.{entry}.{key}": FOUND for key in entries[-1]}
+    spec = {"kind": "array", "description": words[:1000]}
+    values = {key: _value(s.value) for key, s in own.items()}
+    return spec_toml(spec | values | {"devices": entries}, sources)
 
 
 def _source(setting: Setting) -> str:
     return "given to accelarray design" if setting.source == COMMAND_LINE else setting.source
 
 
-def _value(text: str) -> str:
+def _value(text: str) -> Any:
+    """A setting's value: what its text is in TOML, or in Python, where that is no text."""
     if text in ("True", "False"):
-        return text.lower()
-    return text if _BARE.fullmatch(text) else json.dumps(text)
-
-
-def _units(units: Units) -> Iterator[str]:
-    (matrix,), (vector,) = units.matrix, units.vector
-    yield from ("", "[units]", f'clock = "{units.clock_hz:.17g} Hz"')
-    yield from (f'buffer = "{units.buffer_bytes:.17g} B"', "", "[[units.matrix]]")
-    yield from (f"{key} = {getattr(matrix, key)}" for key in ("count", "width", "depth"))
-    yield from (f'dataflow = "{matrix.dataflow}"', "", "[[units.vector]]")
-    yield from (f"{key} = {getattr(vector, key)}" for key in ("count", "width"))
-    yield ""
-
-
-def _keys() -> Iterator[str]:
-    yield from ("units.clock", "units.buffer")
-    yield from (f"units.matrix.0.{key}" for key in ("count", "width", "depth", "dataflow"))
-    yield from (f"units.vector.0.{key}" for key in ("count", "width"))
+        return text == "True"
+    return tomllib.loads(f"value = {text}")["value"] if _BARE.fullmatch(text) else text

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from experiments.encodings import comment
+from experiments.output import to_toml
 from hardware.reader import shown
 from planners import Axes
 from workloads import Transformer
@@ -51,11 +51,8 @@ class Job:
 
     def to_toml(self, title: str = "") -> str:
         """A file for ``--config``, with the notes as comments."""
-        lines = [comment(line) for line in (title, *self.notes) if line]
-        values = self.values
-        sizes = values.pop("transformer", {})
-        lines += [*_lines(values), *(["", "[transformer]", *_lines(sizes)] if sizes else [])]
-        return "\n".join(lines) + "\n"
+        remarks = [f"{comment(line)}\n" for line in (title, *self.notes) if line]
+        return "".join([*remarks, to_toml(self.values)])
 
 
 def optimizer_read(one: Fields, *names: str) -> str:
@@ -67,17 +64,6 @@ def optimizer_read(one: Fields, *names: str) -> str:
     if "adam" not in word.lower():
         one.notes.append(f"{one.path}: {name} = {shown(word)}: read as adam; see --optimizer")
     return "adam"
-
-
-def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Tables of texts, numbers, truth values and lists of them."""
-    parts = ["\n".join([f"[{name}]", *_lines(table)]) for name, table in tables.items()]
-    return "\n\n".join(parts) + "\n"
-
-
-def _lines(table: Mapping[str, Any]) -> list[str]:
-    """Texts, numbers, truth values and lists of them, which TOML has as JSON has them."""
-    return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
 
 
 def sizes_of(of: Transformer) -> dict[str, Any]:

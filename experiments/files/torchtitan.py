@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.files.job import Job, Written, optimizer_read, toml
+from experiments.files.job import Job, Written, optimizer_read
+from experiments.output import to_toml
 from hardware.reader import shown
 from planners import Axes
 from planners.pipeline.staging import usual_schedule
@@ -151,7 +152,7 @@ def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framewo
         "activation_checkpoint": {"mode": recompute}
         | ({"selective_ac_option": "op"} if recompute == "selective" else {}),
     }
-    return Written(toml(tables), tuple(remarks))
+    return Written(to_toml(tables).lstrip(), tuple(remarks))
 
 
 def _parallelism(job: Job, micro: int, remarks: list[str]) -> dict[str, Any]:

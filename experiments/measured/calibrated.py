@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ from experiments.measured.rows import Row
 from experiments.measured.section import Column, Record, grouped, median_error, relative
 from experiments.measured.study import Progress, at_share, probe, ready
 from experiments.notices import tell
-from experiments.output import UsageError
+from experiments.output import UsageError, spec_toml
 from experiments.studies.running.runner import Runner
 
 ENOUGH, NOT_KNOWN = 3, "is not known"
@@ -145,22 +144,15 @@ def _fitted(
 def toml_of(calibration: Calibration, file: str) -> str:
     """The stack's spec; every constant says how many rows it is fitted on, and how well."""
     about = f"{calibration.extends}, calibrated on {len(calibration.rows)} rows"
-    lines = [
-        'kind = "stack"',
-        f"extends = {json.dumps(calibration.extends)}",
-        f"description = {json.dumps(about)}",
-    ]
-    sources = []
-    for device, fitted in grouped(calibration.fitted, lambda one: one.device).items():
-        lines += ["", f"[chips.{device}]"]
-        for one in fitted:
-            lines.append(f"{one.format} = {one.share:.6g}")
-            said = (
-                f"accelarray papers calibrate: fitted on {len(one.rows)} rows of {file}, "
-                f"median error {median_error(one.rows):.1%}"
-            )
-            sources.append(f'"chips.{device}.{one.format}" = {json.dumps(said)}')
-    return "\n".join([*lines, "", "[sources]", *sources]) + "\n"
+    chips, sources = dict[str, dict[str, float]](), dict[str, str]()
+    for one in calibration.fitted:
+        chips.setdefault(one.device, {})[one.format] = float(f"{one.share:.6g}")
+        sources[f"chips.{one.device}.{one.format}"] = (
+            f"accelarray papers calibrate: fitted on {len(one.rows)} rows of {file}, "
+            f"median error {median_error(one.rows):.1%}"
+        )
+    spec = {"kind": "stack", "extends": calibration.extends, "description": about, "chips": chips}
+    return spec_toml(spec, sources)
 
 
 def said(calibration: Calibration) -> list[str]:

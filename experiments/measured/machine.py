@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 
 from experiments.measured.rows import LeftOutError, Row
 from hardware import SpecError, load_array
+from hardware.reader import hint
 from hardware.spec import load_settings
 
 
@@ -99,9 +99,7 @@ def machine_of(row: Row) -> Machine:
         return Machine(row.array, 0)
     if row.hw in MACHINES:
         return MACHINES[row.hw]
-    near = difflib.get_close_matches(row.hw, MACHINES, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(MACHINES)}"
-    raise LeftOutError(f"hw: {row.hw[:40]!r} is not known; {hint}")
+    raise LeftOutError(f"hw: {row.hw[:40]!r} is not known; {hint(row.hw, MACHINES)}")
 
 
 def nemo_release(row: Row) -> tuple[int, ...]:

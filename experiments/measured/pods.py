@@ -34,7 +34,6 @@ from experiments.studies.case import Case, step_of
 from experiments.studies.published_values import shipped_rows
 from hardware import Array, Device, Group, Topology, load_array
 from hardware.reader import Cells, checked_rows, number, whole
-from hardware.reader import Row as Line
 from planners.order import Kind, Phase
 from planners.partition import Shard
 from simulator import PICOSECONDS, Execution, shares
@@ -125,12 +124,7 @@ class PodRow(Cells):
 
 def shipped() -> list[PodRow]:
     """Return the table that comes with accelarray, from MLPerf Training's public logs."""
-    return parse(shipped_rows("mlperf_resnet50_tpu.csv"))
-
-
-def parse(rows: Sequence[Line]) -> list[PodRow]:
-    """Return the steps of a table's rows; raises UsageError with file and line."""
-    return checked_rows(PodRow, rows, UsageError)
+    return checked_rows(PodRow, shipped_rows("mlperf_resnet50_tpu.csv"), UsageError)
 
 
 class Step(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.studies.case import Case, Planned
-from experiments.studies.published_values import shipped_rows
+from experiments.studies.published_values import published
 from experiments.terms import duration
 from hardware import Device
 from planners import Axes, Plan, Update
@@ -30,7 +30,7 @@ from workloads import Network, partition_graph
 from workloads.attention import attention_cores
 
 Floats = NDArray[np.float64]
-FILE = "measured_errors.csv"
+FILE = "measured_errors"
 INSIDE = 0.8
 """Of measured steps, how many the band is to have."""
 NEAR = 1.0
@@ -212,7 +212,7 @@ class Errors:
 @cache
 def shipped() -> tuple[Errors, float]:
     """The rows that come with accelarray, and by how much their bands are widened."""
-    rows = [cells for _, cells in shipped_rows(FILE)]
+    rows = published(FILE)
     columns = {name: np.array([cells[name] for cells in rows]) for name in rows[0]}
     words = ("chip", "stack")
     features = {

@@ -45,7 +45,7 @@ def main(path: str, store: str, jobs: str = "2") -> None:
     """Predict and write."""
     with Store(store) as kept:
         table = table_of(load(path), shipped(), Runner(kept, int(jobs)))
-    file = Path(str(resources.files("experiments") / "published" / FILE))
+    file = Path(str(resources.files("experiments") / "published" / f"{FILE}.csv"))
     file.write_text(ABOUT + text_of(table))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hardware.reader import hint
-from planners.plugins import load_plugin
+from planners.plugins import installed, load_plugin
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.algorithms.ad_psgd import AdPsgd
 from simulator.asynchronous.algorithms.all_reduce import AllReduce, Hierarchical, LocalSgd
@@ -41,13 +41,7 @@ ENTRY_POINTS = "accelarray.methods"
 
 def algorithm_names() -> list[str]:
     """Built-in methods, then installed ones."""
-    return list(dict.fromkeys([*ALGORITHMS, *sorted(_installed())]))
-
-
-def _installed() -> dict[str, str]:
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
+    return list(dict.fromkeys([*ALGORITHMS, *sorted(installed(ENTRY_POINTS))]))
 
 
 def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algorithm:
@@ -57,10 +51,11 @@ def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algor
     """
     if name in ALGORITHMS:
         return ALGORITHMS[name].of(options or {})
-    place = name if ":" in name else _installed().get(name)
-    if place is None:
+    others = installed(ENTRY_POINTS)
+    if ":" not in name and name not in others:
         several = "several: --compare; " if "," in name else ""
         raise TrainingError(f"unknown method {name!r}; {several}{hint(name, algorithm_names())}")
+    place = name if ":" in name else others[name].value
     found = load_plugin(f"method {name!r}", place, TrainingError, named=place is name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise TrainingError(

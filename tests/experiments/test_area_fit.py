@@ -4,9 +4,13 @@ from dataclasses import astuple
 
 import pytest
 
-from experiments.scripts import area_fit, units_rooflines
+from experiments.scripts import area_fit
 from experiments.scripts.area_fit import RULES, Design, designs, fit, held_out, missed
+from experiments.studies.case import Case, step_of
+from hardware import load_array
 from hardware.units import AREA, Area
+from simulator import DEPLOYED
+from workloads import load_network
 
 
 def test_all_designs_are_there() -> None:
@@ -48,11 +52,12 @@ def test_the_script_prints_both_tables(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("version", ["v2", "v3"])
 def test_boards_by_units_are_within_a_tenth_of_their_rooflines(version: str) -> None:
-    roofline_s, units_s = units_rooflines.steps(version)
+    devices = (f"tpu-{version}", f"tpu-{version}-units")
+    arrays = [load_array(f"tpu-{version}-8", [f"devices.0.device={one}"]) for one in devices]
+    network = load_network("resnet50")
+    roofline_s, units_s = (
+        step_of(Case(network, "data_parallel", array, 1024, execution=DEPLOYED))[1].iteration_s
+        for array in arrays
+    )
     assert units_s == pytest.approx(roofline_s, rel=0.10)
     assert units_s != roofline_s
-
-
-def test_the_boards_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    units_rooflines.main()
-    assert capsys.readouterr().out.count("tpu-v") == 2

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from experiments.cli import COMMANDS, DAILY, PAPERS, main, parser
+from experiments.cli import COMMANDS, DAILY, PAPERS, main, parser_of
 from experiments.commands.arguments import Parser
 from experiments.encodings import HANDLER
 from experiments.options import ALIASES, OPTIONS, option_rows
@@ -16,8 +16,7 @@ TOPS = (["--help"], ["papers"], ["papers", "--help"])
 
 
 def commands() -> dict[str, Parser]:
-    (action,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
-    return dict(action.choices)
+    return {name: parser_of(name) for name in COMMANDS}
 
 
 def helped(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from experiments.notices import REMEDY
 from experiments.output import UsageError
 from experiments.studies.case import Case
+from experiments.studies.running.store import Store
 from experiments.studies.unread import by_table
 from hardware import COMMAND_LINE, Array, SpecError, Wires
 from hardware.reader import read_text
@@ -79,6 +80,14 @@ class Training:
         del rest["execution"]
         texts = [read_text(name, TrainingError, "a trace", MOST_TRACE_BYTES) for name in files]
         return "train", step.key, self.method, rest, texts
+
+    def kept(
+        self, store: Store | None, make: Callable[[], dict[str, Any]], *study: str
+    ) -> dict[str, Any]:
+        """What a store has of it in a study, or what is made now, and kept if it may be."""
+        if store is None or not self.is_ours:
+            return make()
+        return store.get_or_make((*study, *self.identity), make, **self.inputs)
 
     @property
     def inputs(self) -> dict[str, Any]:

@@ -74,10 +74,7 @@ def swept(
             else value.number or value.label
             for axis, value in zip(axes, point, strict=True)
         }
-        row = partial(_row, one, asked)
-        yield varied | (
-            store.get_or_make(one.identity, row, **one.inputs) if store and one.is_ours else row()
-        )
+        yield varied | one.kept(store, partial(_row, one, asked))
         progress(", ".join(value.label for value in point))
 
 

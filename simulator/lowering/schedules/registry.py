@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from hardware.reader import hint
 from planners import PlanError
-from planners.plugins import load_plugin
+from planners.plugins import installed, load_plugin
 from simulator.lowering.schedules.file import ENDING, read_schedule
 from simulator.lowering.schedules.schedule import (
     BACKWARD,
@@ -176,13 +176,11 @@ def schedule_of(name: str) -> Schedule:
         return SCHEDULES[name]
     if name.endswith(ENDING):
         return read_schedule(name)
-    from importlib.metadata import entry_points  # a tenth of a command's start, seldom needed
-
-    installed = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
-    place = name if ":" in name else installed.get(name)
-    if place is None:
-        known = hint(name, [*SCHEDULES, *installed])
+    others = installed(ENTRY_POINTS)
+    if ":" not in name and name not in others:
+        known = hint(name, [*SCHEDULES, *others])
         raise PlanError(f"unknown schedule {name!r}; {known}, or a .csv file")
+    place = name if ":" in name else others[name].value
     found = load_plugin(f"schedule {name!r}", place, PlanError, named=place is name)
     if not isinstance(found, Schedule):
         raise PlanError(f"schedule {name!r}: {place} is no Schedule")

@@ -10,7 +10,7 @@ import pytest
 
 import accelarray
 from experiments.api import argument_types
-from experiments.cli import COMMANDS, _parsers
+from experiments.cli import COMMANDS, parser_of
 from experiments.commands.plan import OPTIONS as OF_PROFILES
 from experiments.options import OPTIONS
 from experiments.studies.options import MODEL_OPTIONS
@@ -44,7 +44,7 @@ def shown(name: str) -> set[str]:
 
 def flags(command: str) -> set[str]:
     """What a command's arguments are called."""
-    parser: argparse.ArgumentParser = _parsers(command)[1][command]
+    parser: argparse.ArgumentParser = parser_of(command)
     return {action.dest for action in parser._actions} - OUTPUT
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import COMMANDS, main, parser
+from experiments.cli import COMMANDS, main, parser_of
 from experiments.commands.examples import EXAMPLES
 from experiments.studies.running.store import Store
 from tests.experiments.commands.test_plan_profile import BERT, VGG
@@ -43,7 +43,9 @@ def test_every_command_has_examples_of_its_own() -> None:
     assert EXAMPLES.keys() == COMMANDS.keys()
     for command, lines in EXAMPLES.items():
         for line in lines:
-            assert parser().parse_args(shlex.split(line.removeprefix("papers "))).command == command
+            word, *words = shlex.split(line.removeprefix("papers "))
+            assert word == command
+            parser_of(word).parse_args(words)
 
 
 @pytest.mark.parametrize("line", sorted({*LINES} - LONG))

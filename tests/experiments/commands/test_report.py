@@ -7,7 +7,7 @@ import pytest
 
 from experiments.api.studies import ARRAYS, DRAWN, MAPPED
 from experiments.api.studies import report as make
-from experiments.cli import main, parser, typed_again
+from experiments.cli import main, parser_of, typed_again
 from experiments.commands.resolve import keywords_of
 from experiments.report.study import Study
 from hardware import load_array
@@ -16,7 +16,7 @@ from workloads import ZOO
 
 
 def study(text: str) -> Study:
-    args = parser().parse_args(shlex.split(f"report --output p.html {text}"))
+    args = parser_of("report").parse_args(shlex.split(f"--output p.html {text}"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("experiments.api.studies.page_of", lambda *_: "")
         return make(**keywords_of(args, make)).study
@@ -69,8 +69,8 @@ COMMANDS = [
 def test_the_pages_command_asks_for_the_same_page(text: str) -> None:
     """What decides the page; where it was computed does not."""
     words = ["report", *shlex.split(text)]
-    args, (_, *typed) = parser().parse_args(words), shlex.split(typed_again(words))
-    again = parser().parse_args(typed)
+    parser, (_, *typed) = parser_of("report"), shlex.split(typed_again(words))
+    args, again = parser.parse_args(words[1:]), parser.parse_args(typed[1:])
     args.jobs = args.cluster = None
     assert vars(again) == vars(args)
 

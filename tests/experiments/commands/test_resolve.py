@@ -7,12 +7,11 @@ import pytest
 
 from experiments.api.inputs import names, network_of
 from experiments.api.requests import running
-from experiments.cli import parser
+from experiments.cli import parser_of
 from experiments.commands.resolve import case_of, cases_of, study_of
 from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
 from experiments.studies.case import Case
-from experiments.studies.running.outputs import check_kept
 from experiments.studies.running.store import StoreError
 from hardware import load_array
 from planners import PlanError
@@ -23,7 +22,8 @@ RUNNERS = ("speedup", "sweep --vary batch=1", "report --output x.html")
 
 
 def parsed(text: str) -> argparse.Namespace:
-    return parser().parse_args(text.split())
+    name, *words = text.split()
+    return parser_of(name).parse_args(words)
 
 
 def test_a_step_as_a_case() -> None:
@@ -140,7 +140,7 @@ def test_a_store_is_open_while_it_is_used(
         assert runner.store is not None
         runner.store.put("k", {}, {"iteration_s": 1.0})
     with pytest.raises(StoreError, match="closed"):
-        runner.store.get(["k"], check_kept)
+        runner.store.get(["k"])
 
 
 def test_what_a_file_holds_unread_is_warned_of(

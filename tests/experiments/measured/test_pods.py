@@ -15,7 +15,6 @@ from experiments.measured.pods import (
     PodRow,
     Step,
     array_of,
-    parse,
     peak_only_s,
     pod_side,
     section,
@@ -27,7 +26,7 @@ from experiments.measured.pods import (
 from experiments.measured.section import relative
 from experiments.output import UsageError
 from hardware import Device, load_array, load_device
-from hardware.reader import parse_csv
+from hardware.reader import checked_rows, parse_csv
 from planners.partition import Shard
 from simulator.cost.roofline import core_of, cost
 from simulator.cost.training_operators import operators
@@ -243,7 +242,7 @@ def test_shipped_rows() -> None:
 
 
 def read(text: str) -> list[PodRow]:
-    return parse(parse_csv(text, "t", UsageError))
+    return checked_rows(PodRow, parse_csv(text, "t", UsageError), UsageError)
 
 
 def test_columns_in_any_order_and_comments() -> None:
@@ -307,7 +306,8 @@ def test_json(result: Any) -> None:
 
 def of_table(line: str) -> Any:
     """What is found of a table of one row."""
-    rows = parse(parse_csv(f"{HEADER}\n{line}\n", "mine.csv", UsageError))
+    lines = parse_csv(f"{HEADER}\n{line}\n", "mine.csv", UsageError)
+    rows = checked_rows(PodRow, lines, UsageError)
     return validate(rows, shipped(), Model(RESNET, DEVICES))
 
 
