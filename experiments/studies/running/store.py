@@ -231,19 +231,22 @@ def _as_put(key: str, kept: dict[str, Any]) -> dict[str, Any]:
     row = kept.get("row")
     if not isinstance(row, dict) or kept.get("sum") != digest([key, row]):
         raise ValueError(f"outputs of {key:.12}: the row is not as it was kept")
-    return row
+    return _plausible(key, row)
 
 
 def _listed(key: str, kept: dict[str, Any]) -> dict[str, Any]:
     """Outputs, also those that an earlier version kept, without a checksum; ValueError."""
-    if "sum" in kept:
-        return _as_put(key, kept)
-    for name, value in kept.items():
+    return _as_put(key, kept) if "sum" in kept else _plausible(key, kept)
+
+
+def _plausible(key: str, outputs: dict[str, Any]) -> dict[str, Any]:
+    """The outputs, unless numbers are none or a step takes no time: ValueError."""
+    for name, value in outputs.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         wrong = name == "iteration_s" and value is not None and not (number and value > 0)
         if wrong or (number and not math.isfinite(value)):
             raise ValueError(f"outputs of {key:.12}: {name}: {shown(value)}")
-    return kept
+    return outputs
 
 
 INTACT = "Results stored before are intact."
