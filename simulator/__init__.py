@@ -25,11 +25,9 @@ from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import replay, run
 from simulator.engine.timeline import Record, Timeline
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution, deployed, usual
-from simulator.lowering.models import rules_of
 from simulator.lowering.pipeline.program import step_program
 from simulator.lowering.pipeline.steady import in_the_long_run
 from simulator.lowering.schedules.registry import schedule_of
-from simulator.lowering.step.training_step import step_memory
 from workloads import Network, NetworkError
 
 MODEL_VERSION = 34
@@ -106,10 +104,7 @@ def memory_of(
     Raises PlanError as ``program_of`` does.
     """
     free = replace(execution, strict_memory=False)
-    if plan.pipeline is not None:
-        return program_of(network, plan, array, free, batches=batches).memory
-    _check_recompute(network, free)
-    return step_memory(rules_of(network, plan, array, free, folded=True))
+    return program_of(network, plan, array, free, batches=batches).memory
 
 
 def _check_recompute(network: Network, execution: Execution) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -204,7 +205,7 @@ def mllog(text: str, path: str) -> Log:
     cells |= _machine(str(values.get("submission_platform", ""))[:200])
     precision = str(values.get("lowest_numerical_precision_in_linear", "")).lower()
     cells |= {"precision": found} if (found := _PRECISIONS.get(precision)) else {}
-    cells |= _sizes(benchmark, notes)
+    cells = _sizes(benchmark, notes) | cells  # the log's own come first
     cells |= _step(events, cells, notes)
     for column in ("hw", "gpus", "gbs", "precision", "layers", "step_s"):
         if column not in cells:
@@ -267,16 +268,28 @@ def _step(
         if one.get("key") in ("train_loss", "block_start", "block_stop")
         and isinstance(one.get("metadata"), dict)
         and (at := _positive(one.get("time_ms")))
-        and (samples := _positive(one["metadata"].get("samples_count")))
+        and (samples := _count(one["metadata"].get("samples_count"))) is not None
     )
     spans = [(b - a, (to - at) / 1e3) for (a, at), (b, to) in pairwise(timed) if b > a and to > at]
     if spans:
-        rates = [samples / seconds for samples, seconds in spans]
+        rates = [_middle_rate(spans)]
     elif rates:
         notes.append("step_s: from throughput, taken as samples a second")
     if not batch or not rates:
         return {}
     return {"step_s": f"{batch / median(rates):.6g}"}
+
+
+def _middle_rate(spans: list[tuple[float, float]]) -> float:
+    """Samples a second of (samples, seconds): the rate of the sample in the middle."""
+    ranked = sorted(spans, key=lambda span: span[0] / span[1])
+    sums = list(accumulate(samples for samples, _ in ranked))
+    samples, seconds = ranked[bisect_left(sums, sums[-1] / 2)]
+    return samples / seconds
+
+
+def _count(value: object) -> float | None:
+    return 0.0 if value == 0 and not isinstance(value, bool) else _positive(value)
 
 
 def _positive(value: object) -> float | None:

@@ -8,7 +8,8 @@ from planners import Axes, Plan
 from planners.axes.degrees import order_of
 from planners.axes.node_types import types_along
 from planners.partition import II, III, IV, PartitionType
-from workloads import Network, Node, partition_graph
+from workloads import Layer, Network, Node, partition_graph
+from workloads.tensors import sides
 
 REPLICATE = "Replicate()"
 
@@ -30,8 +31,10 @@ def placements(network: Network, plan: Plan, axes: Axes, order: str, zero: int) 
     found = {
         node.name: {
             "stage": _stage(plan, v),
-            "shape": _shape(node, layers[node.name].vocabulary),
-            "placements": [_placed(node, name, types[name][v], zero) for name in names],
+            "shape": _shape(node, layers[node.name]),
+            "placements": [
+                _placed(node, layers[node.name], name, types[name][v], zero) for name in names
+            ],
         }
         for v, node in enumerate(graph)
         if layers[node.name].weighted and not layers[node.name].shared
@@ -46,17 +49,26 @@ def _stage(plan: Plan, node: int) -> int:
     return sum(stage.first <= node for stage in plan.pipeline.stages) - 1
 
 
-def _shape(node: Node, vocabulary: int) -> list[int]:
-    """As torch stores it: rows are outputs; of experts the first dimension is which one."""
+def _shape(node: Node, layer: Layer) -> list[int]:
+    """As torch stores it: rows are outputs; of experts the first dimension is which one.
+
+    Rows of a transposed convolution are its inputs, and the groups of others are among the rows.
+    """
     if node.type.gathers:
-        return [vocabulary, node.out_channels]
-    each = [node.out_channels // node.groups, node.in_channels // node.groups * node.kernel_area]
+        return [layer.vocabulary, node.out_channels]
+    outs, ins = node.out_channels, node.in_channels
+    if layer.kind == "conv":
+        both = [ins, outs // node.groups] if layer.transposed else [outs, ins // node.groups]
+        return [*both, *sides(layer.kernel)]
+    each = [outs // node.groups, ins // node.groups * node.kernel_area]
     return [node.groups, *each] if node.groups > 1 else each
 
 
-def _placed(node: Node, axis: str, type_: PartitionType, zero: int) -> str:
-    if type_ in (II, III, IV):
-        first = 1 if node.groups > 1 else 0
-        dim = 0 if type_ is IV else first + (type_ is II) * (not node.type.gathers)
-        return f"Shard({dim + (type_ is III and node.type.gathers)})"
+def _placed(node: Node, layer: Layer, axis: str, type_: PartitionType, zero: int) -> str:
+    if type_ is IV:
+        return "Shard(0)"
+    if type_ in (II, III):
+        of_rows = III if not (node.type.gathers or layer.transposed) else II
+        first = 1 if node.groups > 1 and layer.kind != "conv" else 0
+        return f"Shard({first + (type_ is not of_rows)})"
     return "Shard(0)" if zero == 3 and axis in ("dp", "ep", "cp") else REPLICATE

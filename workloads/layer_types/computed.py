@@ -17,6 +17,7 @@ from workloads.layer_types.base import (
     Step,
     register,
 )
+from workloads.layer_types.element_cycles import cycles_of
 from workloads.tensors import Tensor
 
 
@@ -70,6 +71,10 @@ class Matmul(Computed):
 
     def gradient(self, layer: Layer) -> tuple[Step, ...]:
         return (Step((Role.ERROR, Operand(0)), (Operand(1),), products=1.0),)
+
+
+BACKWARD_EXPONENTIALS = 2
+"""As many for each score take as long as fused attention's backward does beside its products."""
 
 
 @register
@@ -140,10 +145,17 @@ class Attention(Computed):
                 (Role.ERROR, Role.INPUTS, logarithms, sums, added),
                 (Role.ERRORS, added),
                 products=back / ahead,
-                exponentials=2 * _scores(layer),
+                exponentials=BACKWARD_EXPONENTIALS * _scores(layer),
             ),
             Step((added,), what="backward cast", times=0),
         )
+
+    def element_cycles(self, layer: Layer, *, forward: bool) -> float:
+        """Those of a softmax of the scores, which backward makes anew."""
+        scores = self.dimensions(layer).fused[0] * _scores(layer)
+        each = cycles_of("softmax", forward=True)
+        each += 0.0 if forward else cycles_of("softmax", forward=False)
+        return each * scores / layer.output.elements
 
 
 def _scores(layer: Layer) -> float:

@@ -15,11 +15,14 @@ from simulator.cost.operators import Operator
 from simulator.cost.units.matrix import Sides, cycles, ideal_cycles, parts
 from simulator.cost.units.product import Product
 from simulator.cost.units.vectors import UPDATED
+from workloads.layer_types.computed import BACKWARD_EXPONENTIALS
 
 Floats = NDArray[np.float64]
 ACCUMULATOR_BYTES = 4
 REAL_PRODUCTS = 4
 """Of real numbers in one of complex numbers."""
+FORWARD_PRODUCTS, BACKWARD_PRODUCTS = 2, 5
+"""Of fused attention: scores and results; the scores again, their errors, those of Q, K and V."""
 ROUNDING = 1e-9
 """Less than this above a whole number is a float's error."""
 
@@ -101,7 +104,10 @@ def product_of(operator: Operator, shard: Shard) -> Product:
     Block-circulant weights of blocks of b have products of spectra: at each of b/2 + 1
     frequencies one of complex numbers, i/b x o/b of them, which is four of real ones. So with
     b = 64, 512 to 512: 4 x 33 products of p x 8 by 8 x 8. Transforms are element-wise work.
+    Fused attention has ``_of_scores``.
     """
+    if operator.attention:
+        return _of_scores(operator, shard)
     rows, ins, outs, groups = shard.rows, shard.inputs, shard.outputs, shard.groups
     place, kernel, times = operator.macs / operator.kernel, operator.kernel, groups
     if (block := operator.block) > 1:
@@ -118,6 +124,25 @@ def product_of(operator: Operator, shard: Shard) -> Product:
     elif operator.phase is Phase.GRADIENT:
         m, k, n = ins * kernel, m, outs
     return Product(operator.name, *(_whole(side) for side in (m, k, n, times)))
+
+
+def _of_scores(operator: Operator, shard: Shard) -> Product:
+    """The products of fused attention: two forward, five backward, of each head of each sample.
+
+    Of n queries, n keys and d features the scores are n x d by d x n, and each of the others has
+    these sides in another order: all take what the scores do. Causal ones are half of them. Where
+    keys are not as many as queries, and not causal, n is the root of their product.
+    """
+    each = shard.inputs * shard.outputs
+    backward = operator.phase is Phase.BACKWARD
+    products = BACKWARD_PRODUCTS if backward else FORWARD_PRODUCTS
+    scores = operator.exponentials * each / (BACKWARD_EXPONENTIALS if backward else 1)
+    features = operator.macs * each / (products * scores)
+    half = 2 if operator.keys else 1
+    keys = operator.keys or sqrt(scores)
+    queries, heads = half * scores / keys * shard.positions, shard.groups * shard.rows
+    times = products * heads / shard.positions / half
+    return Product(operator.name, *map(_whole, (queries, features, keys, times)))
 
 
 def _whole(side: float) -> int:

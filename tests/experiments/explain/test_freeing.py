@@ -18,8 +18,9 @@ from experiments.studies.case import Case, Planned, plan_of, simulated, step_of
 from experiments.studies.options import with_options
 from hardware import load_array
 from planners import PlanError
-from simulator import DEPLOYED, PUBLISHED, Timeline
+from simulator import DEPLOYED, PUBLISHED, Timeline, memory_of
 from simulator.engine.operations import CLASSES
+from simulator.search.updates import with_updates
 from workloads import load_network
 
 GPT = "gpt3-125m:layers=2:seq=128"
@@ -42,6 +43,16 @@ def found(mine: Case) -> dict[str, Freed]:
 
 def peak(timeline: Timeline) -> float:
     return max(one.peak_bytes for one in timeline.memory)
+
+
+def test_a_change_that_no_step_can_have_is_not_offered() -> None:
+    """Though its memory is known: the head's weights lie in other parts than the embedding's."""
+    array = load_array("mixed-v100-t4")
+    network = load_network("gpt2:layers=1:seq=64")
+    with_zero = Case(network, "accpar", array, 64, execution=replace(DEPLOYED, update="weights"))
+    plan = with_updates(network, plan_of(with_zero), array, with_zero.execution)
+    with pytest.raises(PlanError, match="but not the same parts"):
+        memory_of(network, plan, array, with_zero.execution)
 
 
 AXES: dict[str, Any] = {"parallel": "dp=2,pp=2,tp=2", "micro_batch": "4"}

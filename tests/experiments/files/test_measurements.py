@@ -295,6 +295,25 @@ def event(at: int, key: str, value: object, **metadata: object) -> str:
     return f":::MLLOG {json.dumps(what | said)}"
 
 
+def test_a_logs_own_length_of_samples_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text(log(max_sequence_length=4096))
+    assert load(str(path))[0].seq == 4096
+
+
+def test_blocks_of_a_log_count_by_their_samples(tmp_path: Path) -> None:
+    """Also the first, which begins at none: steps of 64 samples take 3 s in most of them."""
+    lines, at = [log().splitlines()[2:]], 0
+    head = [line for line in lines[0] if "block_" not in line]
+    path = tmp_path / "x.log"
+    for before, behind, seconds in ((0, 192, 9), (192, 256, 1), (256, 512, 12)):
+        head.append("0: " + event(at + 1, "block_start", None, samples_count=before))
+        at += 1000 * seconds
+        head.append("0: " + event(at + 1, "block_stop", None, samples_count=behind))
+        path.write_text("\n".join(head))
+        assert load(str(path))[0].step_s == 3.0
+
+
 def test_words_of_a_log_stay_words_in_its_row(tmp_path: Path) -> None:
     """Quotes, commas, new lines and what a spreadsheet would take for a formula."""
     path = tmp_path / "x.log"

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import accelarray
+from workloads.importers.torch.module import from_torch
 
 NETWORK = "mixtral-8x7b:layers=2:seq=64:hidden=64:heads=8:kv_heads=4:ffn=32:vocab=96"
 
 
-def step(parallel: str, network: str = NETWORK, **more: Any) -> Any:
+def step(parallel: str, network: Any = NETWORK, **more: Any) -> Any:
     return accelarray.simulate(
         network, array="h100-cluster", set="nodes=1", batch=16, parallel=parallel, **more
     )
@@ -80,3 +81,17 @@ def test_tensor_parallelism_is_megatrons() -> None:
         **{key: ["Shard(1)"] for key in ("experts.gate", "experts.up")},  # behind the experts
         **{key: ["Shard(2)"] for key in ("experts.down",)},
     }
+
+
+def test_windows_have_the_shapes_that_torch_gives_them() -> None:
+    torch = pytest.importorskip("torch")
+    up = torch.nn.ConvTranspose2d(8, 4, (2, 3), 2)
+    network = from_torch(torch.nn.Sequential(up), torch.zeros(1, 8, 16, 16))
+    for given, name, like in (
+        ("resnet18", "conv1", [64, 3, 7, 7]),
+        ("mobilenet-v2", "block0.0.depthwise", [32, 1, 3, 3]),
+        (network, "0", list(up.weight.shape)),
+    ):
+        data = json.loads(step("dp=8", given).export("dtensor"))
+        found = data["parameters"]
+        assert found.get(name, *found.values() if given is network else [])["shape"] == like

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.api.inputs import network_of
 from hardware import MatrixUnit, Units, VectorUnit, load_array, load_device
 from planners import load_planner
 from planners.order import Phase
@@ -15,7 +16,7 @@ from simulator import DEPLOYED, simulate
 from simulator.cost.operators import Moved, Operator
 from simulator.cost.roofline import bounds, core_of, costs, flops
 from simulator.cost.training_operators import operators
-from simulator.cost.units.pricing import missed_bytes, price, product_of
+from simulator.cost.units.pricing import lanes_of, missed_bytes, price, product_of
 from simulator.cost.units.product import Product
 from workloads import Layer, Tensor, load_network
 
@@ -37,6 +38,43 @@ def test_products_have_the_operators_flops(name: str) -> None:
             found = product_of(operator, shard)
             assert found.operations == pytest.approx(flops(operator, shard), rel=1e-9)
     assert seen == {Phase.FORWARD, Phase.BACKWARD, Phase.GRADIENT}
+
+
+def fused_operators(name: str) -> list[tuple[Operator, Shard]]:
+    """Those with products of fused attention in the first block, of a core with 4 samples."""
+    network = network_of(name, ["attention=fused"], load_array("wham-1"))
+    ops, found = operators(network), list[tuple[Operator, Shard]]()
+    for one in ops.schedule():
+        if one.attention and one.macs and one.name.startswith("layer0."):
+            node = ops.graph[one.node]
+            each = node.in_channels / node.groups, node.out_channels / node.groups
+            found.append((one, Shard(4, *each, node.groups)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "sides"),
+    [
+        ("gpt2:layers=1", 12, (1025, 64, 1024)),  # half of them, as it is causal
+        ("bert-base", 12, (512, 64, 512)),
+        ("deepseek-v3:layers=4:seq=512", 128, (513, 160, 512)),  # 192 features, and 128
+    ],
+)
+def test_fused_attention_is_products_of_heads_and_a_softmax(
+    name: str, heads: int, sides: tuple[int, int, int]
+) -> None:
+    """As without the kernel: two products forward, the scores anew and four more backward."""
+    (ahead, shard), (back, _) = fused_operators(name)
+    causal = sides[0] != sides[2]
+    for operator, products, cycles in ((ahead, 2, 10), (back, 5, 12)):
+        found = product_of(operator, shard)
+        assert (found.m, found.n) == (sides[0], sides[2])
+        assert found.times == products * 4 * heads // (1 + causal)
+        assert found.operations == pytest.approx(flops(operator, shard), rel=0.05)
+        scores = 4 * heads * sides[0] * sides[2] / (1 + causal)
+        assert lanes_of(operator, shard) == pytest.approx(cycles * scores)
+    assert product_of(ahead, shard)[1:4] == sides
+    assert product_of(ahead, shard).operations == pytest.approx(flops(ahead, shard))
 
 
 def conv(phase: Phase) -> Operator:
