@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, product
+from itertools import accumulate, product
 from typing import NamedTuple
 
 import numpy as np
@@ -228,7 +228,7 @@ class Subset:
             yield from product(*map(range, many))
             return
         chains = dict.fromkeys((self.chain, self.loose))
-        each = (islice(layouts(chain), MOST_LAYOUTS) for chain in chains)
+        each = (layouts(chain)[:MOST_LAYOUTS] for chain in chains)
         yield from dict.fromkeys(picks for some in each for picks in some)
 
     def near(self, picks: Layout) -> tuple[Subset, Layout]:
