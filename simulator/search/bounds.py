@@ -27,7 +27,7 @@ from simulator.lowering.execution import Execution
 from simulator.search.candidates import leaves_of
 from simulator.search.layouts import first_cores, layout_of
 from simulator.search.relaxation import Chain
-from simulator.search.states import FEW_CORES, RUNS, filled, is_state
+from simulator.search.states import FEW_CORES, filled, is_state
 from simulator.search.tables import Cores, Tables
 from workloads import Network, partition_graph
 
@@ -127,6 +127,8 @@ LAYOUTS = (
     "leave the others idle"
 )
 FILLED = ", of more than {} each with a part of every layer"
+RUNS = 3
+"""Of one type, where a layer has not got all types at all levels."""
 FEW_RUNS = ", with at most {} changes of a layer's type from level to level"
 MOST_LEVELS = 10
 MOST_WORK = 20e6
@@ -186,7 +188,7 @@ def layouts_bound(
         or max(one.levels for one in cores if one) > MOST_LEVELS
     ):  # with units, the tables have one operator after the other
         return None
-    every = [Tables(network, batch, one, execution) for one in cores if one]
+    every = [Tables(network, batch, one, execution, runs=RUNS) for one in cores if one]
     states = [[tables.states_of_node(v) for v in range(len(tables.graph))] for tables in every]
     if any(sum(len(each) ** 2 for each in of) > MOST_WORK for of in states):
         return None
@@ -215,7 +217,7 @@ def is_layout(network: Network, plan: Plan, array: Array) -> bool:
         return False
     cores, types = layout
     return all(
-        is_state(usual(node), of_node)
+        is_state(usual(node), of_node, RUNS)
         and (1 << cores.levels <= FEW_CORES or filled(node, plan.batch, of_node))
         for node, of_node in zip(partition_graph(network), types, strict=True)
     )

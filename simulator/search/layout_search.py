@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,11 +33,22 @@ from simulator.search.judge import Judge
 from simulator.search.layouts import first_cores, layouts
 from simulator.search.relaxation import Chain
 from simulator.search.shares import Shares, with_better_shares
-from simulator.search.states import FEW_CORES
+from simulator.search.states import FEW_CORES, MANY_LEVELS
 from simulator.search.tables import Tables
 
 Picks = dict[int, tuple[int, ...]]
 """By kind of device, the numbers of its nodes' states."""
+
+
+class Change(NamedTuple):
+    """What other states of nodes from the ``first`` one on add by the chain of a kind."""
+
+    gain_s: float
+    kind: int
+    first: int
+    states: tuple[int, ...]
+
+
 Judgement = Callable[[Picks], float]
 """Seconds of a layout."""
 CHANGES, WEIGHTS = 48, (0.4, 0.8)
@@ -49,47 +61,63 @@ def improve(
 ) -> Picks:
     """The best layout found from one on; ``chains`` has the costs of each kind.
 
-    The changes of one node that the chains rank first are tried in turn, each on top of those
-    that helped before it; then they are ranked anew. So it goes on while there is ``left`` what
-    that may take.
+    The changes that the chains rank first are tried in turn, each on top of those that helped
+    before it; then they are ranked anew. So it goes on while there is ``left`` what that may take.
     """
     best_s, idle = judgement(picks), 0
     while idle < len(WEIGHTS):
         before_s = best_s
-        for kind, v, state in _ranked(picks, chains, WEIGHTS[idle]):
+        for change in _ranked(picks, chains, WEIGHTS[idle]):
             if not left():
                 return picks
-            own = picks[kind]
-            other = {**picks, kind: (*own[:v], state, *own[v + 1 :])}
+            other = changed(picks, change)
             if (judged_s := judgement(other)) < best_s:
                 picks, best_s = other, judged_s
         idle = 0 if best_s < before_s else idle + 1
     return picks
 
 
+def changed(picks: Picks, change: Change) -> Picks:
+    """The same with other states of some nodes of one kind."""
+    own = picks[change.kind]
+    end = change.first + len(change.states)
+    return {**picks, change.kind: (*own[: change.first], *change.states, *own[end:])}
+
+
 def _ranked(
     picks: Picks, chains: dict[int, Chain], weight: float, few: int = CHANGES
-) -> list[tuple[int, int, int]]:
-    """Kind, node and state of the changes that the chains find cheapest."""
-    found = [
-        (gain, kind, v, state)
-        for kind, chain in chains.items()
-        for v, now in enumerate(picks[kind])
-        for state, gain in enumerate(_gains(chain, picks[kind], v, weight).tolist())
-        if state != now and gain < math.inf
-    ]
-    return [(kind, v, state) for _, kind, v, state in nsmallest(few, found)]
+) -> list[Change]:
+    """The changes that the chains find cheapest."""
+    found = list[Change]()
+    for kind, chain in chains.items():
+        nodes = range(len(picks[kind]))
+        for some in (*(nodes[v : v + 1] for v in nodes), *(nodes[v : v + 2] for v in nodes[:-1])):
+            gains = _gains(chain, picks[kind], some, weight)
+            most = min(few // 4, gains.size)
+            for place in np.argpartition(gains, most - 1, axis=None)[:most].tolist():
+                states = tuple(map(int, np.unravel_index(place, gains.shape)))
+                found.append(Change(float(gains[states]), kind, some[0], states))
+    return [change for change in nsmallest(few, found) if change.gain_s < math.inf]
 
 
-def _gains(chain: Chain, picks: Sequence[int], v: int, weight: float) -> Floats:
-    """What other states of a node add by the chain; forever less forever is not to be taken."""
-    price = chain.own(v, weight)
-    if v:
-        price = price + chain.pair(v, weight)[picks[v - 1]]
-    if v + 1 < len(picks):
-        price = price + chain.pair(v + 1, weight)[:, picks[v + 1]]
+def _gains(chain: Chain, picks: Sequence[int], nodes: range, weight: float) -> Floats:
+    """What other states of one node, or both of two neighbours, add by the chain.
+
+    Forever less forever is not to be taken.
+    """
+    first, last = nodes[0], nodes[-1]
+    price = chain.own(first, weight)
+    if first:
+        price = price + chain.pair(first, weight)[picks[first - 1]]
+    if last > first:
+        price = price[:, np.newaxis] + chain.pair(last, weight) + chain.own(last, weight)
+    if last + 1 < len(picks):
+        price = price + chain.pair(last + 1, weight)[:, picks[last + 1]]
+    now = tuple(picks[v] for v in nodes)
     with np.errstate(invalid="ignore"):
-        found: Floats = np.nan_to_num(price - price[picks[v]], nan=np.inf, posinf=np.inf)
+        found: Floats = np.nan_to_num(price - price[now], nan=np.inf, posinf=np.inf)
+    for axis, state in enumerate(now):
+        np.moveaxis(found, axis, 0)[state] = np.inf
     return found
 
 
@@ -97,10 +125,8 @@ MOST_LAYOUTS = 6
 """Of a number of cores that are simulated."""
 ALL_LAYOUTS = 3**6
 """Up to so many are all simulated: six choices of a type, as of two nodes at three levels."""
-MOST_IMPROVED = 2
-"""Numbers of cores whose best layouts are improved."""
 NEAR = 1.1
-"""Layouts are improved that take at most so many times as long as the best."""
+"""Layouts of all kinds are improved that take at most so many times as long as the best."""
 LINES = 12_000
 """What improving one may simulate."""
 ROUNDS = 2
@@ -123,6 +149,13 @@ class Subset:
         """What a plan is made of."""
         pairs = zip(self.chain.nodes, picks, strict=True)
         return Piece(self.device, self.size, tuple(c.states.at(pick) for c, pick in pairs))
+
+    def near(self, picks: Layout) -> Subset:
+        """States near a layout's own, which many cores do not have else, and it among them."""
+        known = self.chain.tables
+        near = self.piece(picks).types
+        tables = Tables(known.network, known.batch, known.cores, known.execution, near=near)
+        return replace(self, chain=Chain(tables, filled=True, byte_s=self.chain.byte_s))
 
     def candidates(self) -> list[Layout]:
         """Likely layouts, each once; all of them where they are few."""
@@ -163,7 +196,7 @@ class LayoutSearch:
     byte_s: float = 0.0
 
     def of_one_kind(self) -> None:
-        """Judge layouts of the first cores of one kind, all other devices idle, and improve them.
+        """Judge layouts of the first cores of one kind, all other devices idle, and improve the best.
 
         A number of cores is left out where what it computes takes longer than the best so far.
         """
@@ -172,15 +205,18 @@ class LayoutSearch:
             if work_s < self.judge.best_s or self.judge.execution.strict_memory:
                 subset = subset_of(self.judge, device, size, self.like.batch, self.byte_s)
                 if subset is not None:
-                    each = [
-                        (self._seconds({subset.kind: picks}, subset), picks)
-                        for picks in subset.candidates()
-                    ]
-                    found.append((*min(each), subset))
-        found.sort(key=lambda one: one[0])
-        for seconds, picks, subset in found[:MOST_IMPROVED]:
-            if seconds <= NEAR * found[0][0]:
-                self._improve([subset], {subset.kind: picks})
+                    found.append((*min(self._judged(subset)), subset))
+        if found:
+            _, picks, subset = min(found, key=lambda one: one[0])
+            if subset.chain.tables.cores.levels > MANY_LEVELS:  # first by the chain
+                subset = subset.near(picks)
+                _, picks = min(self._judged(subset))
+            self._improve([subset], {subset.kind: picks})
+
+    def _judged(self, subset: Subset) -> list[tuple[float, Layout]]:
+        """Likely layouts, with what they take."""
+        each = subset.candidates()
+        return [(self._seconds({subset.kind: picks}, subset), picks) for picks in each]
 
     def of_all_kinds(self, shares: Shares, *, improved: bool = False) -> None:
         """Judge layouts of all kinds together in these shares (type I between kinds)."""

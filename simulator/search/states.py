@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations_with_replacement, pairwise, product
+from itertools import combinations, combinations_with_replacement, groupby, pairwise, product
 
 import numpy as np
 
@@ -20,8 +20,9 @@ MOST = 3**5
 """States up to which a node has all; where they were more, its types change less often."""
 FEW_CORES = 8
 """Up to which layouts may leave cores without some nodes: with more, that is not worth a look."""
-RUNS = 3
-"""Most runs of one type then, from the outermost level to the innermost."""
+RUNS, MANY_LEVELS = (3, 2), 7
+"""Most runs of one type then, from the outermost level to the innermost: on up to so many levels,
+and on more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,13 +49,41 @@ class States:
 
 
 @lru_cache(maxsize=256)
-def states_of(legal: tuple[PartitionType, ...], levels: int, most_fours: int) -> States:
+def states_of(
+    legal: tuple[PartitionType, ...], levels: int, most_fours: int, runs: int | None = None
+) -> States:
     """Every state of these types on so many levels, at most ``most_fours`` of them of type IV.
 
-    Where they are more than MOST, those of few RUNS: I I II II II has two.
+    Where they are more than MOST, those of few ``runs`` (the usual ones): I I II II II has two.
     """
     complete = len(legal) ** levels <= MOST
-    rows = product(legal, repeat=levels) if complete else _of_runs(legal, levels)
+    rows = (
+        product(legal, repeat=levels)
+        if complete
+        else _of_runs(legal, levels, runs or few_runs(levels))
+    )
+    return _of_rows(rows, levels, most_fours, complete=complete)
+
+
+@lru_cache(maxsize=256)
+def states_near(
+    some: frozenset[Types], legal: tuple[PartitionType, ...], levels: int, most_fours: int
+) -> States:
+    """The same, and ``some`` more, each with any one stretch of levels of any other type besides.
+
+    No more runs than states of fewer levels have.
+    """
+    found = {*states_of(legal, levels, most_fours).numbers, *some}
+    for row in some:
+        for first, last in combinations(range(levels + 1), 2):
+            found |= {(*row[:first], *(kind,) * (last - first), *row[last:]) for kind in legal}
+    few = (row for row in found if len(list(groupby(row))) <= RUNS[0])
+    return _of_rows(sorted(few), levels, most_fours, complete=False)
+
+
+def _of_rows(
+    rows: Iterable[Sequence[int]], levels: int, most_fours: int, *, complete: bool
+) -> States:
     kept = [row for row in rows if row.count(IV) <= most_fours]
     types = np.array(kept, dtype=np.int64).reshape(len(kept), levels)
     bits = 1 << np.arange(levels, dtype=np.int64)[::-1]
@@ -98,17 +127,26 @@ def moves(
     return both >> levels, both & ((1 << levels) - 1), number[pairs]
 
 
-def is_state(legal: Sequence[PartitionType], types: Sequence[PartitionType]) -> bool:
+def is_state(
+    legal: Sequence[PartitionType], types: Sequence[PartitionType], runs: int | None = None
+) -> bool:
     """Whether these types, outermost first, are one of a node's states (if they are legal)."""
     changes = sum(one is not other for one, other in pairwise(types))
-    return len(legal) ** len(types) <= MOST or changes < RUNS
+    return len(legal) ** len(types) <= MOST or changes < (runs or few_runs(len(types)))
 
 
-def _of_runs(legal: Sequence[PartitionType], levels: int) -> Iterator[tuple[PartitionType, ...]]:
+def few_runs(levels: int) -> int:
+    """The most runs that a state of so many levels has, if it has not got all its types' states."""
+    return RUNS[levels > MANY_LEVELS]
+
+
+def _of_runs(
+    legal: Sequence[PartitionType], levels: int, most: int
+) -> Iterator[tuple[PartitionType, ...]]:
     """Every state of few runs of one type, in ascending order."""
     found = set[tuple[PartitionType, ...]]()
-    for kinds in product(legal, repeat=RUNS):
-        for cuts in combinations_with_replacement(range(levels + 1), RUNS - 1):
+    for kinds in product(legal, repeat=most):
+        for cuts in combinations_with_replacement(range(levels + 1), most - 1):
             lengths = np.diff([0, *cuts, levels]).tolist()
             runs = zip(kinds, lengths, strict=True)
             found.add(tuple(kind for kind, length in runs for _ in range(length)))

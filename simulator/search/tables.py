@@ -31,7 +31,7 @@ from simulator.engine.jobs import Floats, Ints
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.execution import Execution
 from simulator.lowering.step.deployed import Deployed
-from simulator.search.states import States, moves, states_of, whole_of
+from simulator.search.states import States, Types, moves, states_near, states_of, whole_of
 from workloads import Network, partition_graph
 
 SAMPLES = np.array([0.0, 1.0, *(4.0**i for i in range(4, 20)), 4.0**24])
@@ -157,16 +157,27 @@ class Cores:
 class Tables:
     """Costs of a network's nodes and edges on like cores, worked out when asked for.
 
-    Exchanges of hollow states count nothing.
+    States are the usual ones (of so many ``runs`` of a type, if that is said), and, where a
+    layout is given, those ``near`` its nodes' own. Exchanges of hollow states count nothing.
     """
 
-    def __init__(self, network: Network, batch: int, cores: Cores, execution: Execution) -> None:
+    def __init__(
+        self,
+        network: Network,
+        batch: int,
+        cores: Cores,
+        execution: Execution,
+        *,
+        near: Sequence[Types] = (),
+        runs: int | None = None,
+    ) -> None:
         self.network, self.graph = network, partition_graph(network)
         nothing = Plan("", network.name, batch, "time", tuple(n.name for n in self.graph), None)
         self.rules = Deployed(network, nothing, cores.array, execution, folded=True)
         self.batch, self.cores, self.execution = batch, cores, execution
         self.curves = Curves(self.rules.wires, cores.first, cores.levels, execution.algorithm)
         self.operators = operators(network, inference=execution.inference)
+        self._near, self._runs = near, runs
         self.sorts = sorts_of(operators(network, **execution.computing))
         """A number for each node: equal for nodes that cost the same."""
         self.core = core_of(
@@ -329,7 +340,12 @@ class Tables:
 
     def states_of_node(self, v: int) -> States:
         """The states of a node."""
-        return states_of(usual(self.graph[v]), self.cores.levels, self._fours(v))
+        legal, levels, fours = usual(self.graph[v]), self.cores.levels, self._fours(v)
+        if not self._near:
+            return states_of(legal, levels, fours, self._runs)
+        pairs = zip(self.sorts, self._near, strict=True)
+        near = frozenset(types for sort, types in pairs if sort == self.sorts[v])
+        return states_near(near, legal, levels, fours)
 
     def _held_bytes(self, v: int, shard: Shard) -> float:
         held = self.rules.held(v, shard)

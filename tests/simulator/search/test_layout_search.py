@@ -100,6 +100,21 @@ def judge_of(name: str, boards: int) -> Judge:
     return Judge(load_network(name), DEPLOYED.planned(array), DEPLOYED)
 
 
+def test_a_layout_is_among_the_states_near_its_own() -> None:
+    """256 cores have states of two runs; near a layout there are some of three."""
+    judge = judge_of("lenet", 32)
+    ((device, size),) = whole(judge.array)
+    subset = subset_of(judge, device, size, 512, 0.0)
+    assert subset is not None
+    picks = subset.candidates()[0]
+    near, types = subset.near(picks), subset.piece(picks).types
+    assert all(of in one.states.numbers for of, one in zip(types, near.chain.nodes, strict=True))
+    assert any(
+        len(a.states) > len(b.states)
+        for a, b in zip(near.chain.nodes, subset.chain.nodes, strict=True)
+    )
+
+
 def test_no_number_of_cores_is_looked_at_that_surely_takes_longer() -> None:
     judge = judge_of("lenet", 2)
     ((device, size),) = whole(judge.array)
