@@ -7,7 +7,7 @@ import pytest
 from hardware import load_array
 from simulator import DEPLOYED
 from simulator.search.candidates import whole
-from simulator.search.layout_search import Picks, _ranked, changed, improve
+from simulator.search.layout_search import Layout, _ranked, improve
 from simulator.search.layouts import first_cores
 from simulator.search.relaxation import Chain
 from simulator.search.tables import Tables
@@ -39,14 +39,14 @@ def test_changes_are_tried_on_top_of_those_that_helped() -> None:
     start = tuple(v % 3 for v in range(NODES))
     wanted = tuple((v + 1 + v // 2 % 2) % 3 for v in range(NODES))
 
-    def judgement(one: Picks) -> float:
+    def judgement(one: Layout) -> float:
         nonlocal many
         many += 1
-        places = zip(one[0], start, wanted, strict=True)
+        places = zip(one, start, wanted, strict=True)
         return sum({begin: 1.0, end: 0.0}.get(state, 10.0) for state, begin, end in places)
 
-    found = improve({0: start}, {0: chain}, judgement, lambda: True)
-    assert found == {0: wanted}
+    found = improve(start, chain, judgement, lambda: True)
+    assert found == wanted
     assert many <= 1 + 3 * (2 * NODES + 4 * (NODES - 1))
 
 
@@ -56,26 +56,25 @@ def test_changes_come_by_what_they_add(changes: int) -> None:
     chain, picks = small_chain(), (1,) * NODES
     last = len(chain.nodes[-1].states) - 1
     chain.nodes[-1].update_s[last] = math.inf
-    ranked = _ranked({0: picks}, {0: chain}, 0.5, changes)
+    ranked = _ranked(picks, chain, 0.5, changes)
     assert len(ranked) == min(changes, 2 * NODES - 1 + 4 * (NODES - 1) - 2)
     sums = []
     for change in ranked:
-        assert change.kind == 0
         assert picks[0] not in change.states
         assert change.first + len(change.states) < NODES or change.states[-1] != last
-        sums.append(chain.seconds(changed({0: picks}, change)[0], 0.5))
+        sums.append(chain.seconds(change.of(picks), 0.5))
     assert sums == pytest.approx(sorted(sums))
 
 
 def test_effort_is_limited() -> None:
     chain, many = small_chain(), 0
 
-    def judgement(one: Picks) -> float:
+    def judgement(one: Layout) -> float:
         nonlocal many
         many += 1
-        return math.fsum(one[0])
+        return math.fsum(one)
 
-    improve({0: (2,) * NODES}, {0: chain}, judgement, lambda: many < 5)
+    improve((2,) * NODES, chain, judgement, lambda: many < 5)
     assert many == 5
 
 
@@ -89,7 +88,7 @@ def test_no_core_is_left_without_a_layer_where_the_chain_forbids_it() -> None:
     for filled in (True, False):
         chain = Chain(tables, filled=filled)
         picks = chain.best()[0].picks
-        ranked = _ranked({0: picks}, {0: chain}, 0.5, EVERY)
+        ranked = _ranked(picks, chain, 0.5, EVERY)
         hollow = [
             tables.nodes[one.first + i].empty[state]
             for one in ranked
