@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import nsmallest
-from itertools import product
+from itertools import islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -161,7 +161,7 @@ class LayoutSearch:
         if math.prod(many) <= ALL_LAYOUTS:
             every = list[Layout](product(*map(range, many)))
         else:
-            every = layouts(chain)[:MOST_LAYOUTS]
+            every = list(islice(layouts(chain), MOST_LAYOUTS))
         return min((self.seconds(chain, picks), picks) for picks in every)
 
     def improved(self, chain: Chain, picks: Layout) -> Layout:

@@ -174,6 +174,15 @@ class Chain:
             found.append(_least_to(self.pair(v, weight), found[-1]) + self.own(v, weight))
         return found
 
+    def marginals(self, weight: float) -> list[Floats]:
+        """By node and state, the least sum of all that has it."""
+        ahead = self.reached(weight)
+        found, after = [ahead[-1]], np.zeros_like(ahead[-1])
+        for v in range(len(self.nodes) - 1, 0, -1):
+            after = (self.pair(v, weight) + (after + self.own(v, weight))).min(axis=1)
+            found.append(ahead[v - 1] + after)
+        return found[::-1]
+
     def own(self, v: int, weight: float) -> Floats:
         """What a node adds by itself, as ``_own``; forever where its state is not to be taken."""
         costs = self.nodes[v]

@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hardware import Array, load_array
+from planners.hierarchy.min_sum import Factor
 from simulator import DEPLOYED, Execution
-from simulator.search.layouts import first_cores
+from simulator.search.layouts import _factors, _joined, first_cores, with_branches
 from simulator.search.relaxation import Chain
 from simulator.search.tables import Cores, Tables
 from tests.simulator.search.cases import BATCHES, EXECUTIONS, chains, like_cores
-from workloads import Network, load_network
+from workloads import Builder, Network, load_network
 
 SLOW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WEIGHTS = st.sampled_from((0.0, 0.3, 0.9))
@@ -31,7 +32,7 @@ def chain_on(
 
 @SLOW
 @given(chains(4), like_cores(2), BATCHES, EXECUTIONS, WEIGHTS)
-def test_the_least_of_all_sums(
+def test_least_and_marginals(
     network: Network, whole: Array, batch: int, execution: Execution, weight: float
 ) -> None:
     chain = chain_on(network, whole, batch, execution)
@@ -40,6 +41,10 @@ def test_the_least_of_all_sums(
     found = chain.least(weight)
     assert found.bound_s == pytest.approx(min(sums.values()))
     assert sums[found.picks] == pytest.approx(found.bound_s)
+    for v, marginals in enumerate(chain.marginals(weight)):
+        for state, least in enumerate(marginals.tolist()):
+            of = [total for picks, total in sums.items() if picks[v] == state]
+            assert least == pytest.approx(min(of))
 
 
 @SLOW
@@ -53,12 +58,68 @@ def test_the_best_weight_is_the_best_of_many(
         assert chain.least(weight).bound_s <= best_s * 1.001
 
 
+def test_branches_count_every_edge() -> None:
+    """Two convolutions and a shortcut: what the chain leaves out is what ``with_branches`` adds."""
+    chain = chain_on(load_network("resnet18"), load_array("tpu-v3-8"), 512, DEPLOYED)
+    together = with_branches(chain, 0.0)
+    assert together is not None
+    assert of_alike_nodes(chain, together)
+    straight = chain_on(load_network("vgg11"), load_array("tpu-v3-8"), 512, DEPLOYED)
+    assert with_branches(straight, 0.0) is None
+
+
+def of_alike_nodes(chain: Chain, picks: tuple[int, ...]) -> bool:
+    """Whether all nodes that cost the same have the same state."""
+    states = dict(zip(map(id, chain.nodes), picks, strict=True))
+    return all(states[id(costs)] == pick for costs, pick in zip(chain.nodes, picks, strict=True))
+
+
+@pytest.mark.parametrize("weight", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
+def test_blocks_that_repeat_have_one_state(weight: float) -> None:
+    """Two blocks of two convolutions and a shortcut: the least of all layouts with both alike."""
+    net = Builder("blocks", 64, 8, 8)
+    net.conv("first", 64, 3, 1, 1)
+    before = "first"
+    for block in range(2):
+        net.conv(f"one{block}", 64, 3, 1, 1)
+        net.conv(f"two{block}", 64, 3, 1, 1)
+        net.add(f"add{block}", before, f"two{block}")
+        before = f"add{block}"
+    board = load_array("tpu-v3-8", ["devices.0.chip.cores=1"])
+    chain = chain_on(net.build(), board, 64, DEPLOYED)
+    picks = with_branches(chain, weight)
+    assert picks is not None
+    assert of_alike_nodes(chain, picks)
+    everything = [np.arange(len(costs.states)) for costs in chain.nodes]
+    factors = list(_factors(chain, weight, everything))
+
+    def seconds(layout: tuple[int, ...]) -> float:
+        return sum(float(f.table[tuple(layout[v] for v in f.scope)]) for f in factors)
+
+    kinds = list(dict.fromkeys(map(id, chain.nodes)))
+    sizes = [len(next(c for c in chain.nodes if id(c) == kind).states) for kind in kinds]
+    least_s = min(
+        seconds(tuple(layout[kinds.index(id(costs))] for costs in chain.nodes))
+        for layout in product(*map(range, sizes))
+    )
+    assert seconds(picks) == pytest.approx(least_s)
+
+
 def test_pairs_are_weighed_as_they_are_asked_for() -> None:
     chain = chain_on(load_network("alexnet"), load_array("tpu-v3-8"), 512, DEPLOYED)
     none, half, full = (chain.pair(1, weight) for weight in (0.0, 0.5, 1.0))
     assert half == pytest.approx((none + full) / 2)
     assert (none > full).any()
     assert chain.pair(1, 0.0) == pytest.approx(none)
+
+
+def test_two_nodes_with_one_state_cost_what_is_on_the_diagonal() -> None:
+    table = np.array([[1.0, 2.0], [3.0, 4.0]])
+    joined = _joined(Factor((1, 2), table), [0, 5, 5])
+    assert (joined.scope, joined.table.tolist()) == ((5,), [1.0, 4.0])
+    apart = _joined(Factor((0, 2), table), [0, 5, 5])
+    assert apart.scope == (0, 5)
+    assert (apart.table == table).all()
 
 
 def test_a_forward_pass_costs_nothing_else() -> None:

@@ -38,7 +38,7 @@ def test_a_layout_is_among_the_states_near_its_own() -> None:
     ((device, size),) = whole(judge.array)
     chain = search.chain(device, size)
     assert chain is not None
-    picks = layouts(chain)[0]
+    picks = next(layouts(chain))
     near, types = search.near(chain, picks), types_of(chain, picks)
     assert all(of in one.states.numbers for of, one in zip(types, near.nodes, strict=True))
     assert any(len(a.states) > len(b.states) for a, b in zip(near.nodes, chain.nodes, strict=True))
@@ -63,7 +63,7 @@ def test_layouts_are_improved_by_simulation(monkeypatch: pytest.MonkeyPatch) -> 
     ((device, size),) = whole(judge.array)
     chain = search.chain(device, size)
     assert chain is not None
-    picks = layouts(chain)[0]
+    picks = next(layouts(chain))
     before_s = search.seconds(chain, picks)
     search.improved(chain, picks)
     assert judge.best_s < before_s
