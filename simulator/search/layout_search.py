@@ -105,6 +105,8 @@ MOST_LAYOUTS = 6
 """Of a number of cores that are simulated."""
 ALL_LAYOUTS = 3**6
 """Up to so many are all simulated: six choices of a type, as of two nodes at three levels."""
+MOST_IMPROVED, NEAR = 2, 1.1
+"""Numbers of cores whose best layouts are improved, and how many times the best one's they take."""
 LINES = 12_000
 """What improving one may simulate."""
 
@@ -119,7 +121,7 @@ class LayoutSearch:
         self._judge, self._like, self._byte_s = judge, like, byte_s
 
     def go(self) -> None:
-        """Judge layouts of the first cores of each kind, all others idle; improve the best."""
+        """Judge layouts of the first cores of each kind, others idle; improve the best of some."""
         found: list[tuple[float, Layout, Chain]] = []
         sizes = (*whole(self._judge.array), *powers_of_two(self._judge.array))
         # few cores first, which take little time and rule others out
@@ -127,12 +129,17 @@ class LayoutSearch:
             chain = self.chain(device, size)
             if chain is not None:
                 found.append((*self._best(chain), chain))
-        if found:
-            _, picks, chain = min(found, key=lambda one: one[0])
-            if chain.tables.cores.levels > MANY_LEVELS:  # first by the chain
-                chain = self.near(chain, picks)
-                _, picks = self._best(chain)
-            self.improved(chain, picks)
+        found.sort(key=lambda one: one[0])
+        for seconds, picks, chain in found[:MOST_IMPROVED]:
+            if seconds <= NEAR * found[0][0]:
+                self._refined(chain, picks)
+
+    def _refined(self, chain: Chain, picks: Layout) -> None:
+        """Improve a layout; of many cores first by the chain, among states near its own."""
+        if chain.tables.cores.levels > MANY_LEVELS:
+            chain = self.near(chain, picks)
+            _, picks = self._best(chain)
+        self.improved(chain, picks)
 
     def chain(self, device: Device, size: int) -> Chain | None:
         """So many cores, unless no layout of them is better than the best, or they are not alike.
@@ -161,7 +168,10 @@ class LayoutSearch:
         if math.prod(many) <= ALL_LAYOUTS:
             every = list[Layout](product(*map(range, many)))
         else:
-            every = list(islice(layouts(chain), MOST_LAYOUTS))
+            full = Chain(chain.tables, filled=True, byte_s=self._byte_s)
+            chains = (chain,) if chain.filled else (full, chain)
+            each = (islice(layouts(one), MOST_LAYOUTS) for one in chains)
+            every = list(dict.fromkeys(picks for some in each for picks in some))
         return min((self.seconds(chain, picks), picks) for picks in every)
 
     def improved(self, chain: Chain, picks: Layout) -> Layout:
