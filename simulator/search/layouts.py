@@ -20,15 +20,27 @@ BEAMS = (64, 32, 16, 8, 4)
 """States of a node that are kept: the first number for which the tables are not too large."""
 
 
-def with_branches(chain: Chain, weight: float) -> tuple[int, ...] | None:
-    """The least layout by all edges in which all nodes of a sort have the same state.
+MOST_NODES = 80
+"""With more of them only those of a sort together: 250 nodes take a second for each weight."""
 
-    None where all edges are between neighbours, or tables would be too large.
+
+def with_branches(chain: Chain, weight: float) -> Iterator[tuple[int, ...]]:
+    """The least layout by all edges where not all are between neighbours, as far as it is narrow.
+
+    First of those in which all nodes of a sort have the same state, if there are such.
     """
     if not any(True for _ in _others(chain)):
-        return None
-    sorts, marginals = chain.tables.sorts, chain.marginals(weight)
-    return _least(chain, weight, marginals, [sorts.index(sort) for sort in sorts])
+        return
+    single = list(range(len(chain.nodes)))
+    sorts = chain.tables.sorts
+    alike = [sorts.index(sort) for sort in sorts]
+    marginals = chain.marginals(weight)
+    for of in (alike, *([single] if len(single) <= MOST_NODES else [])):
+        if of is alike and alike == single:
+            continue
+        picks = _least(chain, weight, marginals, of)
+        if picks is not None:
+            yield picks
 
 
 def _least(
@@ -157,14 +169,18 @@ def first_cores(array: Array, device: Device, size: int) -> Cores | None:
 
 
 def layouts(chain: Chain) -> Iterator[tuple[int, ...]]:
-    """Layouts by the numbers of their states, likely ones first: those of the chain's weights.
+    """Layouts by the numbers of their states, likely ones first, each once."""
+    seen = set[tuple[int, ...]]()
+    for picks in _likely(chain):
+        if picks not in seen:
+            seen.add(picks)
+            yield picks
 
-    The last is all of samples alone. Some may be the same.
-    """
+
+def _likely(chain: Chain) -> Iterator[tuple[int, ...]]:
     for found in chain.best():
         yield found.picks
-        if (picks := with_branches(chain, found.weight)) is not None:
-            yield picks
+        yield from with_branches(chain, found.weight)
     samples = (I,) * chain.tables.cores.levels
     if all(samples in costs.states.numbers for costs in chain.nodes):
         yield tuple(costs.states.numbers[samples] for costs in chain.nodes)

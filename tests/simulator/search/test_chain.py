@@ -61,11 +61,11 @@ def test_the_best_weight_is_the_best_of_many(
 def test_branches_count_every_edge() -> None:
     """Two convolutions and a shortcut: what the chain leaves out is what ``with_branches`` adds."""
     chain = chain_on(load_network("resnet18"), load_array("tpu-v3-8"), 512, DEPLOYED)
-    together = with_branches(chain, 0.0)
-    assert together is not None
+    together, single = with_branches(chain, 0.0)
     assert of_alike_nodes(chain, together)
+    assert len(single) == len(chain.nodes)
     straight = chain_on(load_network("vgg11"), load_array("tpu-v3-8"), 512, DEPLOYED)
-    assert with_branches(straight, 0.0) is None
+    assert not list(with_branches(straight, 0.0))
 
 
 def of_alike_nodes(chain: Chain, picks: tuple[int, ...]) -> bool:
@@ -87,8 +87,7 @@ def test_blocks_that_repeat_have_one_state(weight: float) -> None:
         before = f"add{block}"
     board = load_array("tpu-v3-8", ["devices.0.chip.cores=1"])
     chain = chain_on(net.build(), board, 64, DEPLOYED)
-    picks = with_branches(chain, weight)
-    assert picks is not None
+    (picks, _) = with_branches(chain, weight)
     assert of_alike_nodes(chain, picks)
     everything = [np.arange(len(costs.states)) for costs in chain.nodes]
     factors = list(_factors(chain, weight, everything))
