@@ -301,8 +301,7 @@ def fields_of(
         return dict.fromkeys(FIELDS)
     array = case.execution.planned(case.array)
     step = (case.network, array, case.batch, case.execution)
-    worth_s = iteration_s / (1 + NEAR)  # a lower one is not given
-    bound = step_bound(*step, layout=layout, bucket_bytes=bucket_bytes, worth_s=worth_s)
+    bound = step_bound(*step, layout=layout, bucket_bytes=bucket_bytes)
     return _fields(bound, iteration_s)
 
 

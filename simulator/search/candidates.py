@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hardware import Array, Device, Group, SpecError
 from hardware.topology import Tier
@@ -139,45 +139,6 @@ def shared(split: Split | None, group: Group, shares: Sequence[float]) -> Split 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """The first ``size`` cores of a kind, a power of two, and every node's types on them."""
-
-    device: Device
-    size: int
-    types: tuple[Types, ...]
-
-
-def placed(
-    like: Plan, group: Group, pieces: Sequence[Piece | None], weights: Sequence[float]
-) -> Plan:
-    """The plan of a piece of every kind of device; where it is None the kind is idle.
-
-    Kinds part by samples (type I), each in proportion to its weight. Network, batch and all else
-    are those of a plan that is ``like`` it.
-    """
-    return replace(like, root=_root(group, pieces, weights, len(like.nodes)))
-
-
-def _root(
-    group: Group, pieces: Sequence[Piece | None], weights: Sequence[float], nodes: int
-) -> Split | None:
-    if len(group.kinds) == 1:
-        (piece,) = pieces
-        if piece is None:
-            return idle(group, nodes)
-        return lifted(split_of(piece.types), group, piece.device, piece.size, nodes)
-    first, second = group.halves()
-    middle = len(first.kinds)
-    of_first, whole = sum(weights[:middle]), sum(weights)
-    share = of_first / whole if whole else 0.5
-    halves = (
-        _root(first, pieces[:middle], weights[:middle], nodes),
-        _root(second, pieces[middle:], weights[middle:], nodes),
-    )
-    return Split((Partition(I, share),) * nodes, 0.0, halves, idle=share in (0.0, 1.0))
-
-
 def split_of(types: Sequence[Types]) -> Split | None:
     """The plan in which every node has these types, all halves alike."""
     even = [Partition(kind, 0.5) for kind in PartitionType]
@@ -216,7 +177,7 @@ def with_one_share(plan: Plan, group: Group) -> Iterator[Plan]:
             yield replace(plan, root=shared(plan.root, group, shares))
 
 
-def proportions(group: Group, split: Split | None = None) -> list[tuple[float, ...]]:
+def proportions(group: Group, split: Split) -> list[tuple[float, ...]]:
     """Shares of each kind of device, by what they have, and as a plan has them in the mean."""
     kinds = [replace(group, kinds=(kind,)) for kind in group.kinds]
     found = [
@@ -226,9 +187,8 @@ def proportions(group: Group, split: Split | None = None) -> list[tuple[float, .
             for kind, (device, _) in zip(kinds, group.kinds, strict=True)
         ),
         tuple(float(leaves_of(group, device)) for device, _ in group.kinds),
+        mean_shares(group, split, 1.0),
     ]
-    if split is not None:
-        found.append(mean_shares(group, split, 1.0))
     return [shares for shares in found if sum(shares) > 0]
 
 

@@ -22,11 +22,10 @@ from simulator.search.candidates import (
     on_subset,
     planned,
     powers_of_two,
-    proportions,
     with_one_share,
 )
 from simulator.search.judge import Judge
-from simulator.search.layout_search import LayoutSearch, with_layouts_and_shares
+from simulator.search.layout_search import LayoutSearch
 from simulator.search.shares import best_share, with_better_shares, with_other_buckets
 from workloads import Network
 
@@ -86,10 +85,7 @@ def search(
         if fair is not None:
             judge.seconds(fair)
     _subsets(judge, batch, objective)
-    if execution.model == "deployed":
-        with_layouts_and_shares(judge, Plan.blank(NAME, judge.network, batch, objective))
-    else:
-        with_better_shares(judge)
+    with_better_shares(judge)
     with_other_buckets(judge)
     return judge.answer(objective, NAME, f"no planner has a plan for {network.name!r}")
 
@@ -131,22 +127,14 @@ BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
 
 
 def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
-    """Layouts of every subset, and of all kinds together; where some do not fit, smaller ones."""
+    """Layouts of every subset of one kind; where some do not fit, smaller ones."""
     like = Plan.blank(NAME, judge.network, batch, objective)
-    _of_price(judge, like, 0.0)
+    LayoutSearch(judge, like).go()
     if judge.unfit:
         work_s = work_bound_s(judge.network, judge.array, batch, judge.execution)
         whole_s = min(judge.best_s, 4 * work_s) / capacity_bytes(judge.array.group.kinds)
         for price in BYTE_PRICES:
-            _of_price(judge, like, price * whole_s)
-
-
-def _of_price(judge: Judge, like: Plan, byte_s: float) -> None:
-    """Of one kind, and of all in proportion to peaks and to HBM bandwidths."""
-    found = LayoutSearch(judge, like, byte_s)
-    found.of_one_kind()
-    for shares in proportions(judge.array.group)[:2]:
-        found.of_all_kinds(shares)
+            LayoutSearch(judge, like, price * whole_s).go()
 
 
 def _subsets(judge: Judge, batch: int, objective: Objective) -> None:

@@ -14,7 +14,7 @@ from planners.partition import II, III, I
 from planners.plan.updates import Update
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from simulator.lowering.execution import deployed
-from simulator.search.candidates import Piece, placed
+from simulator.search.candidates import split_of
 from simulator.search.states import filled
 from tests.simulator.search.cases import BATCHES, EXECUTIONS, chains, like_cores
 from workloads import Network, load_network, partition_graph
@@ -93,9 +93,7 @@ def layouts(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     full = [[one for one in every if filled(node, batch, one)] for node in graph]
     assume(all(full))
     types = tuple(draw(st.sampled_from(some)) for some in full)
-    ((device, _),) = array.group.kinds
-    like = Plan.blank("search", network, batch, TIME)
-    plan = placed(like, array.group, (Piece(device, array.group.size, types),), (1.0,))
+    plan = replace(Plan.blank("search", network, batch, TIME), root=split_of(types))
     return network, plan, array, execution
 
 

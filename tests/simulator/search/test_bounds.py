@@ -173,11 +173,6 @@ def test_what_a_bound_covers_is_said() -> None:
     assert near is not None
     assert far is not None
     assert near.seconds > far.seconds
-    worth = [
-        step_bound(network, planned, 512, DEPLOYED, layout=True, worth_s=one)
-        for one in (near.seconds / 2, near.seconds * 2)
-    ]
-    assert worth == [near, far]
     assert "1, 2, 4, ... 8 cores alike" in near.covers
     assert "any plan" in far.covers
     alone = step_bound(network, planned, 512, DEPLOYED, layout=True, bucket_bytes=0.0)
@@ -229,5 +224,4 @@ def test_the_bound_of_layouts_is_below_every_layouts_own_sum(
     every = product(*(range(len(costs.states)) for costs in chain.nodes))
     least = min(max(chain.seconds(picks, weight) for weight in weights) for picks in every)
     assert chain.best()[0].bound_s * (1 - 1e-9) <= found_s <= least * (1 + 1e-9)
-    assert least_s([size], found_s / 2) == found_s / 2
-    assert least_s([size, size], 2 * found_s) == found_s
+    assert least_s([size, size]) == found_s
