@@ -301,7 +301,8 @@ def fields_of(
         return dict.fromkeys(FIELDS)
     array = case.execution.planned(case.array)
     step = (case.network, array, case.batch, case.execution)
-    bound = step_bound(*step, layout=layout, bucket_bytes=bucket_bytes)
+    worth_s = iteration_s / (1 + NEAR)  # a lower one is not given
+    bound = step_bound(*step, layout=layout, bucket_bytes=bucket_bytes, worth_s=worth_s)
     return _fields(bound, iteration_s)
 
 

@@ -155,17 +155,19 @@ def step_bound(
     *,
     layout: bool,
     bucket_bytes: float | None = None,
+    worth_s: float = 0.0,
 ) -> StepBound | None:
     """The best bound that covers a plan, which is a ``layout`` (``is_layout``) or is not.
 
     ``array`` is as the execution model has it (``execution.planned``), ``bucket_bytes`` what the
-    plan says: then layouts with such buckets are covered. None where nothing takes any time.
+    plan says: then layouts with such buckets are covered. A bound of layouts that is below
+    ``worth_s`` is not looked for to the end. None where nothing takes any time.
     """
     found = [StepBound(work_bound_s(network, array, batch, execution), EVERY_PLAN)]
     planned = execution.bucket_bytes is None and bucket_bytes is not None
     if planned:
         execution = replace(execution, bucket_bytes=bucket_bytes)
-    if layout and (near := layouts_bound(network, array, batch, execution)):
+    if layout and (near := layouts_bound(network, array, batch, execution, worth_s)):
         said = f"{near.covers}, {bucket_words(execution.bucket_of())}"
         found.append(replace(near, covers=said) if planned else near)
     best = max(found, key=lambda bound: bound.seconds)
@@ -174,11 +176,12 @@ def step_bound(
 
 @lru_cache(maxsize=64)
 def layouts_bound(
-    network: Network, array: Array, batch: int, execution: Execution
+    network: Network, array: Array, batch: int, execution: Execution, worth_s: float = 0.0
 ) -> StepBound | None:
     """What no layout of like cores undercuts; None where it takes too long to find, or is unknown.
 
-    The least over all numbers of cores of each kind.
+    The least over all numbers of cores of each kind. None, too, where the layouts that the search
+    looks at first, which take a third of the time, show that it is below ``worth_s``.
     """
     cores = _cores(array)
     if (
@@ -187,6 +190,10 @@ def layouts_bound(
         or None in cores
         or max(one.levels for one in cores if one) > MOST_LEVELS
     ):  # with units, the tables have one operator after the other
+        return None
+    if worth_s and worth_s > least_s(
+        Tables(network, batch, one, execution) for one in cores if one
+    ):
         return None
     every = [Tables(network, batch, one, execution, runs=RUNS) for one in cores if one]
     states = [[tables.states_of_node(v) for v in range(len(tables.graph))] for tables in every]

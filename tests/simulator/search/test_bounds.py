@@ -173,6 +173,11 @@ def test_what_a_bound_covers_is_said() -> None:
     assert near is not None
     assert far is not None
     assert near.seconds > far.seconds
+    worth = [
+        step_bound(network, planned, 512, DEPLOYED, layout=True, worth_s=one)
+        for one in (near.seconds / 2, near.seconds * 2)
+    ]
+    assert worth == [near, far]
     assert "1, 2, 4, ... 8 cores alike" in near.covers
     assert "any plan" in far.covers
     alone = step_bound(network, planned, 512, DEPLOYED, layout=True, bucket_bytes=0.0)
