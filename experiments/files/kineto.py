@@ -12,12 +12,12 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TextIO, cast
 
 from experiments.explain.kernels import COLLECTIVES, COPIES, Interval, Kernel, Sums, mean, sums
 from experiments.explain.kernels import kernels as kernels_of
@@ -176,6 +176,10 @@ def _complete(
 
 MOST_CHARACTERS = 2 << 30
 """Of a trace, unpacked."""
+MOST_VALUE = 1 << 20
+"""Characters of one event."""
+MOST_BESIDE = 8 << 20
+"""Characters of a value beside the events: process groups of many ranks."""
 MOST_KERNELS = 2_000_000
 MOST_TS, MOST_US = 1e18, 1e12
 """Microseconds: of a time stamp, and of a trace's time."""
@@ -199,6 +203,63 @@ class Trace:
     world_size: int | None = None
 
 
+class _Text:
+    """A JSON file of which only the value that is read is in memory."""
+
+    def __init__(self, path: str, file: TextIO) -> None:
+        self._path, self._file = path, file
+        self._text, self._at, self._read, self._over = "", 0, 0, False
+        self._decode = json.JSONDecoder().raw_decode
+
+    def fault(self, what: str) -> UsageError:
+        """An error, with the place."""
+        place = self._read - len(self._text) + self._at
+        return UsageError(f"{self._path}: character {place:,}: {what}")
+
+    def _more(self) -> None:
+        more = self._file.read(MOST_VALUE)
+        self._text, self._at = self._text[self._at :] + more, 0
+        self._read, self._over = self._read + len(more), not more
+        if self._read > MOST_CHARACTERS:
+            raise self.fault(f"larger than {MOST_CHARACTERS >> 30} GiB unpacked; not read")
+
+    def next(self) -> str:
+        """The next character that is no blank; "" at the end."""
+        while True:
+            found = _BLANKS.match(self._text, self._at)
+            self._at = found.end() if found else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._over:
+                return ""
+            self._more()
+
+    def take(self, wanted: str) -> str:
+        """The next one of some characters, which is taken."""
+        if (found := self.next()) == "" or found not in wanted:
+            raise self.fault(f"not valid JSON: expected one of {' '.join(wanted)}")
+        self._at += 1
+        return found
+
+    def value(self, most: int) -> Any:
+        """The next value, of at most so many characters."""
+        self.next()
+        while True:
+            try:
+                found, end = self._decode(self._text, self._at)
+                if end < len(self._text) or self._over:
+                    self._at = end
+                    return found
+            except (ValueError, RecursionError) as cause:
+                if self._over or len(self._text) - self._at > most:
+                    said = "nested too deep" if isinstance(cause, RecursionError) else "a value"
+                    raise self.fault(f"not valid JSON, or too long a value ({said})") from None
+            self._more()
+
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+
+
 def read_trace(path: str | os.PathLike[str]) -> Trace:
     """Read the file of one rank, .json or .json.gz; raises UsageError."""
     name = os.fspath(path)
@@ -208,81 +269,70 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
             raw.seek(0)
             file = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
             with file, io.TextIOWrapper(file, "utf-8-sig") as text:
-                content = text.read(MOST_CHARACTERS + 1)
+                return _read(name, _Text(name, text))
     except UnicodeDecodeError:
         raise UsageError(f"{name}: not a text file (expected UTF-8)") from None
     except (OSError, EOFError, zlib.error) as cause:
         said = getattr(cause, "strerror", None) or cause
         raise UsageError(f"{name}: cannot be read: {said}") from None
-    if len(content) > MOST_CHARACTERS:
-        raise UsageError(f"{name}: larger than {MOST_CHARACTERS >> 30} GiB unpacked; not read")
-    return _read(name, content)
 
 
 class _Found:
-    """What of a trace counts: intervals in picoseconds by device and class, and steps."""
+    """What of a trace counts: intervals in picoseconds by device and class, steps, ranks."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self) -> None:
         self.spans: dict[object, dict[str, list[Interval]]] = {}
         self.steps: dict[str, Interval] = {}
         self.kernels = 0
+        self.info: object = None
 
-    def object(self, event: dict[str, Any]) -> dict[str, Any] | None:
-        """An object of the file; None in the place of an event, of which it notes what counts.
-
-        That are kernels, copies and steps: so a file's events are never all in memory.
-        """
-        if "ph" not in event:
-            return event
+    def event(self, event: object, fault: Callable[[str], UsageError]) -> None:
+        """Note a kernel, a copy or a step; all else does not count."""
+        if not isinstance(event, dict):
+            raise fault(f"an event must be an object, not {shown(event)}")
         cat, name = event.get("cat"), event.get("name")
         step = cat == "user_annotation" and str(name).startswith("ProfilerStep")
-        if event["ph"] != "X" or not (step or cat in GPU):
-            return None
-        start, lasts = (round(self._microseconds(event, key) * PS_A_US) for key in ("ts", "dur"))
-        end = start + lasts
+        if event.get("ph") != "X" or not (step or cat in GPU):
+            return
+        span = tuple(_microseconds(event, key, fault) * PS_A_US for key in ("ts", "dur"))
+        start, end = round(span[0]), round(span[0]) + round(span[1])
         if step:
             self.steps[str(name)[:100]] = start, end
-            return None
+            return
         self.kernels += 1
         if self.kernels > MOST_KERNELS:
-            raise self.fault(f"more than {MOST_KERNELS:,} kernels; record fewer steps")
+            raise fault(f"more than {MOST_KERNELS:,} kernels; record fewer steps")
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
         collective = args.get("Collective name", "")
         work = COPIES if cat != "kernel" else class_of(str(name)[:500], str(collective)[:100])
         device = str(args.get("device", event.get("pid")))[:20]
         self.spans.setdefault(device, {}).setdefault(work, []).append((start, end))
-        return None
-
-    def fault(self, what: str) -> UsageError:
-        """What is wrong with the file."""
-        return UsageError(f"{self.path}: {what}")
-
-    def _microseconds(self, event: dict[str, Any], key: str) -> float:
-        value, least = event.get(key), 0 if key == "dur" else -MOST_TS
-        if isinstance(value, int | float) and value is not True and least <= value <= MOST_TS:
-            return float(value)
-        must = "a number of microseconds" + ", not negative" * (key == "dur")
-        raise self.fault(f"{shown(event.get('name'))}: {key}: {shown(value)}: must be {must}")
 
 
-def _read(name: str, text: str) -> Trace:
-    """The sums over what counts of a file's text."""
-    found = _Found(name)
-    try:
-        values = json.loads(text, object_hook=found.object)
-    except UsageError:
-        raise
-    except (ValueError, RecursionError) as cause:
-        said = "nested too deep" if isinstance(cause, RecursionError) else cause
-        raise found.fault(f"not valid JSON: {said}") from None
-    values = values if isinstance(values, dict) else {}
-    events = values.get("traceEvents")
-    if not isinstance(events, list):
-        raise found.fault("traceEvents is not a list of events")
-    if others := [event for event in events if not isinstance(event, dict | None)]:
-        raise found.fault(f"an event must be an object, not {shown(others[0])}")
+def _microseconds(event: dict[str, Any], key: str, fault: Callable[[str], UsageError]) -> float:
+    value, least = event.get(key), 0 if key == "dur" else -MOST_TS
+    if isinstance(value, int | float) and value is not True and least <= value <= MOST_TS:
+        return float(value)
+    must = "a number of microseconds" + ", not negative" * (key == "dur")
+    raise fault(f"{shown(event.get('name'))}: {key}: {shown(value)}: must be {must}")
+
+
+def _read(name: str, text: _Text) -> Trace:
+    """All values of the file; of the events those that count."""
+    found = _Found()
+    text.take("{")
+    more = text.next() != "}"
+    while more:
+        key = text.value(MOST_VALUE)
+        text.take(":")
+        if key == "traceEvents":
+            _events(text, found)
+        elif key == "distributedInfo":
+            found.info = text.value(MOST_BESIDE)
+        else:
+            text.value(MOST_BESIDE)
+        more = text.take(",}") == ","
     if not found.spans:
         raise UsageError(
             f"{name}: no GPU kernels: record with torch.profiler's ProfilerActivity.CUDA, and give "
@@ -300,10 +350,19 @@ def _read(name: str, text: str) -> Trace:
         for spans in found.spans.values()
     ]
     summed = mean([(sums(spans, last - first, step_s), many) for spans, many in of])
-    info = values.get("distributedInfo")
-    info = info if isinstance(info, dict) else {}
+    info = found.info if isinstance(found.info, dict) else {}
     rank, world = (_count(info.get(key)) for key in ("rank", "world_size"))
     return Trace(name, summed, found.kernels, len(of), len(found.steps), rank, world)
+
+
+def _events(text: _Text, found: _Found) -> None:
+    text.take("[")
+    more = text.next() != "]"
+    while more:
+        found.event(text.value(MOST_VALUE), text.fault)
+        more = text.take(",]") == ","
+    if text.next() == "]":
+        text.take("]")
 
 
 def _count(value: object) -> int | None:
