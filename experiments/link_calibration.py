@@ -155,11 +155,11 @@ def calibrated_wires(
     least sum of squared logarithms of ours over the measured time.
     """
     written = load_settings(array, "array")[2]
-    measured, notes = _on_nodes(measured, array, written)
     settings = {key: entry for key, entry in written.items() if key.startswith("topology.")}
     levels = {key.split(".")[2] for key in settings if key.startswith("topology.levels.")}
     if not levels:
         raise UsageError(f"{array}: has no topology.levels, whose links could be calibrated")
+    measured, notes = _on_nodes(measured, array, written)
     level = 0 if measured.nodes == 1 else max(map(int, levels))
     at = f"topology.levels.{level}"
     many = [f"nodes={measured.nodes}"] if measured.nodes > 1 else []
@@ -228,8 +228,8 @@ def _fitted(
 
 def _on_nodes(measured: Measured, array: str, written: Settings) -> tuple[Measured, list[str]]:
     """Ranks by the array's nodes, and what is assumed: hosts are trays of nodes that are racks."""
-    nodes = int(written["nodes"].value) if "nodes" in written else 1
-    each = Wires(load_array(array)).cores // nodes
+    nodes, place = int(written["nodes"].value) if "nodes" in written else 1, load_array(array)
+    each = place.topology.levels[0].members or Wires(place).cores // nodes
     if measured.nodes == 1 or each <= LARGEST_HOST:
         return measured, []
     racks = [0]

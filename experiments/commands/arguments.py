@@ -317,12 +317,12 @@ def parsed(
     if said := remedy(typed, parser._option_string_actions, parser.command):
         raise UsageError(said)
     *_, path = "", *_values(typed, "--config", "--study")
-    file = Config(path if "config" in parser.keys and path[:1] != "-" else "", parser)
+    file = Config(path if "config" in parser.keys else "", parser)
     options = [text for text in _values([*file.words, *typed], "--set") if _is_option(text, file)]
     ours, chosen = Config("", parser), list[str]()
     for text in options:
         key, _, value = text.partition("=")
-        chosen += ours.words_of(key.strip(), str(file.flag_of(key)), value.strip())
+        chosen += ours.words_of(key.strip(), str(file.flag_of(key.strip())), value.strip())
     args, further = parser.parse_known_args([*_kept([*file.words, *chosen], typed), *typed])
     if further:
         raise UsageError(unknown_flag(parser, further[0], commands_with))
@@ -339,10 +339,10 @@ def parsed(
 
 
 def _values(words: Sequence[str], *flags: str) -> Iterator[str]:
-    """What some flags are given, in the order of the words."""
+    """What some flags are given, in the order of the words; another flag is no value."""
     for word, following in pairwise([*words, ""]):
         flag, equals, value = word.partition("=")
-        if flag in flags:
+        if flag in flags and (equals or following[:1] != "-" or following == "-"):
             yield value if equals else following
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import exp, fsum, log
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from pydantic import Field
 
 from experiments.design.space import Design, Space
-from experiments.studies.running.store import Store
+from experiments.studies.running.store import Store, digest
 from hardware import Units
+from hardware.reader import Table, checked, number
 from hardware.units import AREA, POWER
 from simulator.lowering.units.estimate import UnitStep
 from simulator.lowering.units.list_scheduling import list_schedule, urgency
@@ -86,6 +88,12 @@ class Delays(NamedTuple):
     memory: float
 
 
+class _Evaluation(Table):
+    """What is kept of one."""
+
+    seconds: Annotated[list[Annotated[float, number(0, 1e300)]], Field(min_length=1)]
+
+
 class StoredEvaluations(NamedTuple):
     """A store's evaluations of some steps, of the identity ``of``; the rest is put there.
 
@@ -96,12 +104,20 @@ class StoredEvaluations(NamedTuple):
     of: str
     about: Mapping[str, Any] = MappingProxyType({})
 
-    def seconds(self, design: Design, make: Callable[[], list[float]]) -> list[float]:
-        """Seconds of each step: those that were kept, or what is made now."""
-        identity = "design", self.of, asdict(design)
-        about = {**self.about, "design": str(design), "of": self.of}
-        found = self.store.get_or_make(identity, lambda: {"seconds": make()}, **about)
-        return list(found["seconds"])
+    def key(self, design: Design) -> str:
+        """SHA-256 of the steps' identity and the design."""
+        return digest([self.of, asdict(design)])
+
+    def get(self, design: Design) -> tuple[float, ...] | None:
+        """Seconds of each step, if they were kept."""
+        key = self.key(design)
+        found = self.store.get([key], partial(checked, _Evaluation)).get(key)
+        return None if found is None else tuple(found["seconds"])
+
+    def put(self, design: Design, seconds: tuple[float, ...]) -> None:
+        """Keep them."""
+        inputs = {"study": "design", **self.about, "design": str(design), "of": self.of}
+        self.store.put(self.key(design), inputs, {"seconds": list(seconds)})
 
 
 @dataclass(eq=False)
@@ -157,11 +173,11 @@ class Judge:
         if self.budget is not None and len(self.scores) >= self.budget:
             raise BudgetSpent
         units = self.space.units(design)
-
-        def made() -> list[float]:
-            return [step.estimate_s(units) for step in self.steps]
-
-        seconds = tuple(self.kept.seconds(design, made) if self.kept else made())
+        seconds = self.kept.get(design) if self.kept else None
+        if seconds is None or len(seconds) != len(self.steps):
+            seconds = tuple(step.estimate_s(units) for step in self.steps)
+            if self.kept:
+                self.kept.put(design, seconds)
         area, power = self.limits.area(units), self.limits.power(units)
         value = worth(self.aim, self._base, (seconds, area, power))
         found = Score(design, value, seconds, area, power)

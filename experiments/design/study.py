@@ -16,6 +16,7 @@ from experiments.output import UsageError
 from experiments.studies.case import Case, plan_of
 from experiments.studies.running.store import Store, digest
 from planners import Place, Plan
+from simulator import MODEL_VERSION
 from simulator.lowering.units.cores import Site, sites
 
 SEARCHES = ("wham", "random", "exhaustive")
@@ -194,4 +195,5 @@ def at_random(judge: Judge, budget: int, seed: int = 0) -> None:
 def _identity(asked: Asked, group: Sequence[Site]) -> str:
     """What evaluations of these steps depend on, but for the design."""
     steps, space = [site.step.digest() for site in group], asked.space
-    return digest({"sites": steps, "clock": space.clock_hz, "dataflow": space.dataflow})
+    of = {"model": MODEL_VERSION, "sites": steps, "clock": space.clock_hz}
+    return digest(of | {"dataflow": space.dataflow})

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from experiments.studies.case import Case, Planned, plan_of, simulated
 from experiments.terms import duration
 from planners import Axes, Plan, PlanError, Staging
-from simulator import DeviceMemory, SimulationError, Timeline, memory_of
+from simulator import CollectiveError, DeviceMemory, SimulationError, Timeline, memory_of
 from simulator.cost.recompute import FULL, NONE, SELECTIVE, segments
 from simulator.engine.operations import CLASSES, readable
 from simulator.search.updates import with_updates
@@ -157,7 +157,7 @@ def _freed(change: Change, plan: Plan, timeline: Timeline) -> Freed:
     try:
         _, other = _stepped(change, plan)
         memory = memory_of(case.network, other, case.array, case.execution, timeline.batches)
-    except (PlanError, SimulationError) as error:
+    except (PlanError, SimulationError, CollectiveError) as error:
         return Freed(change.what, None, None, None, str(error))
     alike = [one for one in memory if one.capacity_bytes == now.capacity_bytes]
     peak_bytes = max(one.peak_bytes for one in alike or memory)

@@ -49,7 +49,7 @@ def read(one: Fields) -> Job:
         one.notes.append(f"train_batch_size is missing: say batch{each}")
     options |= {"micro_batch": micro} if micro else {}
     narrow = "bf16" if one.flag("bf16.enabled", "bfloat16.enabled") else ""
-    if mixed := one.flag("amp.enabled"):
+    if (mixed := one.flag("amp.enabled")) and not narrow:
         one.notes.append("amp.enabled: read as fp16, whatever its opt_level")
     narrow = narrow or ("fp16" if one.flag("fp16.enabled") or mixed else "fp32")
     options["precision"] = narrow

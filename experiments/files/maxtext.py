@@ -50,6 +50,7 @@ _PLAIN: dict[str, tuple[object, ...]] = {
     "expert_shard_attention_option": ("fsdp",),
     "global_parameter_scale": (1,),
     "first_num_dense_layers": (0,),
+    "base_moe_mlp_dim": (7168, -1),
     "mtp_num_layers": (0,),
     "q_lora_rank": (0,),
     "kv_lora_rank": (512,),
@@ -134,10 +135,7 @@ def _sizes(one: Fields, seq: int) -> dict[str, Any]:
         found[ours] = one.count(theirs, otherwise=usual)
     experts = one.count("num_experts", otherwise=1)
     topk = one.count("num_experts_per_tok", otherwise=1)
-    wide = one.count("base_moe_mlp_dim")
-    if experts > 1:
-        found |= {"experts": experts, "topk": topk}
-        found |= {"moe_ffn": wide} if wide not in (0, found["ffn"]) else {}
+    found |= {"experts": experts, "topk": topk} if experts > 1 else {}
     kinds = one.take("mlp_activations", otherwise=["silu", "linear"])
     kept = [kind for kind in kinds if kind != "linear"] if isinstance(kinds, list) else []
     if len(kept) != 1 or kept[0] not in ACTIVATIONS:

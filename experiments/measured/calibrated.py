@@ -99,14 +99,15 @@ def _shares(
     A step's line through two shares bends where exchanges begin to hide behind products. So all
     are simulated at the share that is found, and the lines go through that, until they meet it.
     """
-    for _ in range(MOST_ROUNDS):
+    for number in range(MOST_ROUNDS):
         found = [(own, common_share(own)) for own in grouped(probed, chip_of).values()]
         shares = {one.row.id: share for own, share in found for one in own}
         asked = {name: at_share(cases[name], share) for name, share in shares.items()}
         seconds = dict[str, float]()
         for name, ran in run_rows(asked, runner):
             seconds[name] = ran.outputs["iteration_s"]
-            progress(name)
+            if not number:
+                progress(name)
         nearer = [one.through(shares[one.row.id], seconds[one.row.id]) for one in probed]
         if nearer == probed:
             break

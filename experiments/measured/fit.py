@@ -1,7 +1,8 @@
 """The constants: which share of their peak products reach, by chip and format, and by stack.
 
 A row's step is close to a + b / share (products at that share, and all else), which two
-simulations tell. So constants are found without more of them.
+simulations tell. So constants are found without more of them; ``papers calibrate`` simulates a
+few rows again where that line bends.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from simulator.lowering.execution import Execution
 from simulator.search.candidates import leaves_of
 from simulator.search.layouts import first_cores, layout_of
 from simulator.search.relaxation import Chain
-from simulator.search.states import FEW_CORES, filled, is_state
+from simulator.search.states import FEW_CORES, MANY_LEVELS, States, filled, is_state
 from simulator.search.tables import Cores, Tables
 from workloads import Network, partition_graph
 
@@ -106,13 +106,12 @@ def _weighted_s(
     return math.fsum(max(done * flop_s, moved * byte_s) for done, moved in work)
 
 
-def least_s(sizes: Iterable[Tables]) -> float:
-    """What no layout of any of these numbers of cores undercuts.
+def least_s(sizes: Iterable[Tables], limit_s: float = math.inf) -> float:
+    """What no layout of any of these numbers of cores undercuts, or the limit where that is less.
 
     Of a number whose products alone take longer nothing is looked at. Of more than FEW_CORES
     none is left without some node.
     """
-    limit_s = math.inf
     for tables in sorted(sizes, key=lambda tables: tables.products_s):
         if tables.products_s < limit_s:
             filled = 1 << tables.cores.levels > FEW_CORES
@@ -127,9 +126,9 @@ LAYOUTS = (
     "leave the others idle"
 )
 FILLED = ", of more than {} each with a part of every layer"
+FEW_RUNS = ", with at most {} changes of a layer's type from level to level"
 RUNS = 3
 """Of one type, where a layer has not got all types at all levels."""
-FEW_RUNS = ", with at most {} changes of a layer's type from level to level"
 MOST_LEVELS = 10
 MOST_WORK = 20e6
 """Nodes times pairs of states, up to which layouts are gone through for a bound."""
@@ -174,38 +173,46 @@ def step_bound(
     return best if best.seconds > 0 else None
 
 
-@lru_cache(maxsize=64)
 def layouts_bound(
     network: Network, array: Array, batch: int, execution: Execution, worth_s: float = 0.0
 ) -> StepBound | None:
     """What no layout of like cores undercuts; None where it takes too long to find, or is unknown.
 
-    The least over all numbers of cores of each kind. None, too, where the layouts that the search
-    looks at first, which take a third of the time, show that it is below ``worth_s``.
+    The least over all numbers of cores of each kind; None, too, where the layouts that
+    are looked at first show that it is below ``worth_s``.
     """
+    first_s = _first_s(network, array, batch, execution)
+    if first_s is None or first_s < worth_s:
+        return None
+    cores = [one for one in _cores(array) if one]
+    levels, seconds = max(one.levels for one in cores), first_s
+    every = [Tables(network, batch, one, execution, runs=RUNS) for one in cores]
+    if levels > MANY_LEVELS:
+        seconds = least_s(every, seconds)
+    covers = LAYOUTS.format(1 << levels, " of one kind" if len(array.group.kinds) > 1 else "")
+    if 1 << levels > FEW_CORES:
+        covers += FILLED.format(FEW_CORES)
+    if not all(states.complete for one in every for states in _states(one)):
+        covers += FEW_RUNS.format(RUNS - 1)
+    return StepBound(seconds, covers)
+
+
+@lru_cache(maxsize=64)
+def _first_s(network: Network, array: Array, batch: int, execution: Execution) -> float | None:
+    """The bound of the layouts that the search looks at first; None where none is found."""
     cores = _cores(array)
     if (
         execution.model == "published"
         or any(device.units is not None and execution.overlap for device, _ in array.group.kinds)
-        or None in cores
         or max(one.levels for one in cores if one) > MOST_LEVELS
+        or None in cores
     ):  # with units, the tables have one operator after the other
         return None
-    if worth_s and worth_s > least_s(
-        Tables(network, batch, one, execution) for one in cores if one
-    ):
-        return None
-    every = [Tables(network, batch, one, execution, runs=RUNS) for one in cores if one]
-    states = [[tables.states_of_node(v) for v in range(len(tables.graph))] for tables in every]
-    if any(sum(len(each) ** 2 for each in of) > MOST_WORK for of in states):
-        return None
-    most = 1 << max(tables.cores.levels for tables in every)
-    covers = LAYOUTS.format(most, " of one kind" if len(array.group.kinds) > 1 else "")
-    if most > FEW_CORES:
-        covers += FILLED.format(FEW_CORES)
-    if not all(each.complete for of in states for each in of):
-        covers += FEW_RUNS.format(RUNS - 1)
-    return StepBound(least_s(every), covers)
+    for one in filter(None, cores):
+        states = _states(Tables(network, batch, one, execution, runs=RUNS))
+        if sum(len(each) ** 2 for each in states) > MOST_WORK:
+            return None
+    return least_s([Tables(network, batch, one, execution) for one in cores if one])
 
 
 def _cores(array: Array) -> list[Cores | None]:
@@ -215,6 +222,10 @@ def _cores(array: Array) -> list[Cores | None]:
         for device, _ in array.group.kinds
         for level in range(leaves_of(array.group, device).bit_length())
     ]
+
+
+def _states(tables: Tables) -> list[States]:
+    return [tables.states_of_node(v) for v in range(len(tables.graph))]
 
 
 def is_layout(network: Network, plan: Plan, array: Array) -> bool:

@@ -54,7 +54,7 @@ def search(
     what the other planners plan by. Candidates are the built-in planners' plans,
     these with one share for all layers where kinds of devices part, data parallelism with
     the best one, and the built-in planners' on every power of two of each kind, all other
-    devices idle; deployed also layouts of its own; each with its updates as ``execution.update``
+    devices idle; deployed also layouts of one kind; each with its updates as ``execution.update``
     asks, as gradients arrive unless ``execution`` says otherwise. The best also have buckets of
     other sizes, unless ``execution`` says one. With strict memory the best of all is taken if it
     fits; else only what fits counts, if anything does. Where the ``execution`` leaves stages open,

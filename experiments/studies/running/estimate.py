@@ -84,9 +84,9 @@ PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 
 SEARCH = "search"
 """The planner's name (``simulator.search.search``, which lists need not load)."""
-SUBSETS, LAYOUTS, MOST_LAYOUTS = 6, 20, 160
-"""Steps of ``--planner search``: of each power of two of each kind (published), and of layouts for
-each node, at most so many (deployed; lenet, alexnet, vgg16 and resnet50 on tpu-v3-8)."""
+SUBSETS, LAYOUTS = 6, 80
+"""Steps of ``--planner search``: of each power of two of each kind (published), and of layouts
+(deployed; 40 to 90 of six networks on tpu-v3-8, 76 to 247 of four on 32 A100)."""
 OPEN, OPEN_NODE = Estimate(0.12, 1e5), Estimate(3e-3, 0.0)
 """With ``--stages auto``, of each level of each kind and each power of two of the batch, and for
 each node: ten cases from lenet on 8 cores to llama3-8b on 32 GPUs of two kinds took 0.6 to 3.3
@@ -108,7 +108,7 @@ def estimate(case: Case) -> Estimate:
     if staging is not None and staging.is_open:
         return found.plus(parts * case.batch.bit_length(), OPEN.plus(nodes, OPEN_NODE))
     if case.planner_name == SEARCH:
-        steps = min(LAYOUTS * nodes, MOST_LAYOUTS) if deployed else SUBSETS * parts
+        steps = LAYOUTS if deployed else SUBSETS * parts
         found = found._replace(seconds=found.seconds * (1 + steps))
     if staging is not None:
         stages, turns = _passed(case, staging)

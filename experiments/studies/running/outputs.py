@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Annotated, Any
 
 from experiments.studies.case import Case, step_of
 from experiments.studies.occupancy import occupancy
 from experiments.studies.step_numbers import layout_of, uncharged
 from hardware import Array, Device
+from hardware.reader import Error, Table, Text, checked, number, whole
 from planners import Plan
 from simulator import DeviceMemory, Timeline, overflow, shares
 from simulator.analysis.exposed_communication import computing_by_kind
@@ -50,12 +51,64 @@ def _speed(device: Device) -> tuple[float, float]:
 Outputs = dict[str, Any]
 """By name, as JSON has it: seconds, shares of the step, bytes, joules; ``memory`` is a list."""
 
-NAMES = (
-    *("iteration_s", "computing", "communicating", "waiting", "computing_by_kind"),
-    *("exact", "plan_gap", "layout", "bucket_bytes", "slow_share", "uneven", "energy_j"),
-    *("traffic_bytes", "memory", "reason", "out_of_memory", "peak_memory_bytes"),
-    *("cores_over_memory", "idle_cores", "uncharged_s"),
-)
+Measure = Annotated[float, number(0, 1e300)]
+Counted = Annotated[int, whole(0, 1 << 62)]
+
+
+class KeptMemory(Table):
+    """A device's memory as a store has it (``DeviceMemory``)."""
+
+    device: Text
+    peak_bytes: Measure
+    capacity_bytes: Measure
+    operator: Text
+    cores: Counted
+    cores_over: Counted
+    by_class: list[Measure]
+    reserve_bytes: Measure
+
+
+class KeptOutputs(Table):
+    """The outputs of a case as a store has them; the last three of the deployed model alone."""
+
+    iteration_s: Measure
+    computing: Measure
+    communicating: Measure
+    waiting: Measure
+    computing_by_kind: list[Measure]
+    exact: bool
+    plan_gap: float | None
+    layout: bool | None
+    bucket_bytes: Measure | None
+    slow_share: Measure | None
+    uneven: bool
+    energy_j: Measure | None
+    traffic_bytes: Measure
+    memory: list[KeptMemory]
+    reason: None = None
+    out_of_memory: bool = False
+    peak_memory_bytes: Measure | None = None
+    cores_over_memory: Counted = 0
+    idle_cores: Counted = 0
+    uncharged_s: Measure | None = None
+
+
+class KeptRefusal(Table):
+    """Why a case has no step (``studies.fits.fit.run_choice``)."""
+
+    iteration_s: None
+    reason: str
+    out_of_memory: bool
+    memory: list[KeptMemory]
+
+
+def check_kept(outputs: Any, where: str, error: Error) -> None:
+    """Raise an error, with every fault, for what is not a case's outputs."""
+    refused = isinstance(outputs, dict) and outputs.get("reason") is not None
+    checked(KeptRefusal if refused else KeptOutputs, outputs, where, error)
+
+
+NAMES = tuple(KeptOutputs.model_fields)
 """Every name that outputs may have."""
 
 

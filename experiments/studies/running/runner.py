@@ -16,7 +16,7 @@ from experiments.studies.case import Case
 from experiments.studies.running.cluster import on_cluster
 from experiments.studies.running.cores import Spread, here, on_cores
 from experiments.studies.running.estimate import forewarning, together, too_large
-from experiments.studies.running.outputs import REFUSED, Outputs, refusal, run_case
+from experiments.studies.running.outputs import REFUSED, Outputs, check_kept, refusal, run_case
 from experiments.studies.running.store import Store
 
 WORKERS_S = 0.3
@@ -118,7 +118,7 @@ class Runner:
         known = set[K]()
         if self.store is not None:
             keys = {name: case.key for name, case in cases.items() if case.is_settled}
-            stored = self.store.get(keys.values())
+            stored = dict(self.store.get(keys.values(), check_kept))
             known = {name for name, key in keys.items() if key in stored}
         refused = {name: why for name, why in refused.items() if name not in known}
         if refused:
@@ -151,7 +151,7 @@ class Runner:
         known = {key: seen[key] for key in names if key in seen}
         if self.store is not None:
             asked = [key for key in names if key not in known]
-            found = self.store.get(asked).items()
+            found = self.store.get(asked, check_kept).items()
             # why a combination does not fit is told to who asks for combinations alone
             known |= {k: own for k, own in found if work is not run_case or not own.get("reason")}
         missing = {key: settled[of[0]] for key, of in names.items() if key not in known}

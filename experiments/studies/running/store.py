@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments.output import UsageError
 from experiments.version import version
-from hardware.reader import parse_json, shown
+from hardware.reader import Error, parse_json, shown
 from simulator import MODEL_VERSION
 
 APPLICATION = 0xACCE1
@@ -49,7 +49,6 @@ class Store:
 
     Each ``put`` is one durable transaction; the journal is a write-ahead log,
     so copy a store with ``sqlite3 FILE ".backup COPY"``, not by its file alone.
-    Outputs have a checksum: what is not as it was put is refused.
     ``read_only`` writes nothing, so that the file may lie where nothing can be written.
     """
 
@@ -142,32 +141,44 @@ class Store:
         row = (
             key,
             json.dumps(inputs | {"model": MODEL_VERSION}, sort_keys=True, allow_nan=False),
-            json.dumps({"row": outputs, "sum": digest([key, outputs])}, allow_nan=False),
+            json.dumps(outputs, allow_nan=False),
             datetime.now(UTC).isoformat(timespec="seconds"),
             version(),
         )
         with self._errors():
             self._db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?)", row)
 
-    def get(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The outputs of those keys that are there, as they were put."""
+    def get(
+        self, keys: Iterable[str], check: Callable[[Any, str, Error], object]
+    ) -> dict[str, dict[str, Any]]:
+        """The outputs of those keys that are there, each checked."""
         query = "SELECT key, outputs FROM results WHERE key IN (SELECT value FROM json_each(?))"
+        found: dict[str, dict[str, Any]] = {}
         with self._errors():
-            rows = self._db.execute(query, (json.dumps(list(keys)),))
-            return {key: _as_put(key, _table(text)) for key, text in rows}
+            for key, text in self._db.execute(query, (json.dumps(list(keys)),)):
+                found[key] = parse_json(text, f"outputs of {key:.12}", ValueError)
+                check(found[key], f"outputs of {key:.12}", ValueError)
+        return found
 
     def get_or_make(
         self, identity: Sequence[object], make: Callable[[], dict[str, Any]], **inputs: Any
     ) -> dict[str, Any]:
         """A row of a study, which ``identity`` and the model's version decide: kept, or made now.
 
-        ``inputs`` are names for people.
+        ``inputs`` are names for people. Rows of all studies are unlike: a checksum says that one
+        is as it was put here.
         """
         key = digest([MODEL_VERSION, *identity])
-        if (found := self.get([key]).get(key)) is None:
-            found = make()
-            self.put(key, {"study": str(identity[0]), **inputs}, found)
-        return found
+
+        def check(outputs: Any, where: str, error: Error) -> None:
+            if not isinstance(outputs, dict) or outputs.get("sum") != _sum(key, outputs):
+                raise error(f"{where}: the row is not as it was kept")
+
+        if (found := self.get([key], check).get(key)) is None:
+            found = {"row": make()}
+            about = {"study": str(identity[0]), **inputs}
+            self.put(key, about, found | {"sum": _sum(key, found)})
+        return dict(found["row"])
 
     def rows(self, **inputs: Any) -> list[dict[str, Any]]:
         """Results whose inputs equal those given, oldest first.
@@ -179,7 +190,7 @@ class Store:
         with self._errors():
             rows = self._db.execute(f"{query}{conditions} ORDER BY rowid", values)
             return [
-                {"key": key, **_table(about), **_listed(key, _table(outputs))}
+                {"key": key, **_table(about), **_flat(key, _table(outputs))}
                 | {"finished": finished, "version": made_by}
                 for key, about, outputs, finished, made_by in rows
             ]
@@ -206,7 +217,7 @@ class Store:
         except sqlite3.Error as error:
             said = str(error).rstrip(".")
             raise StoreError(f"{self.path}: {said}. {_remedy(said)}") from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             if isinstance(error, UsageError):
                 raise
             raise StoreError(f"{self.path}: a damaged row: {error}") from None
@@ -219,6 +230,10 @@ def _conditions(inputs: dict[str, Any]) -> tuple[str, list[str]]:
     return f" WHERE {conditions}" * bool(inputs), values
 
 
+def _sum(key: str, outputs: dict[str, Any]) -> str:
+    return digest([key, outputs.get("row")])
+
+
 def _table(text: str) -> dict[str, Any]:
     found = parse_json(text, "a result", ValueError)
     if not isinstance(found, dict):
@@ -226,21 +241,13 @@ def _table(text: str) -> dict[str, Any]:
     return found
 
 
-def _as_put(key: str, kept: dict[str, Any]) -> dict[str, Any]:
-    """Outputs whose checksum says that they are as they were put; ValueError for others."""
-    row = kept.get("row")
-    if not isinstance(row, dict) or kept.get("sum") != digest([key, row]):
-        raise ValueError(f"outputs of {key:.12}: the row is not as it was kept")
-    return _plausible(key, row)
-
-
-def _listed(key: str, kept: dict[str, Any]) -> dict[str, Any]:
-    """Outputs, also those that an earlier version kept, without a checksum; ValueError."""
-    return _as_put(key, kept) if "sum" in kept else _plausible(key, kept)
-
-
-def _plausible(key: str, outputs: dict[str, Any]) -> dict[str, Any]:
-    """The outputs, unless numbers are none or a step takes no time: ValueError."""
+def _flat(key: str, outputs: dict[str, Any]) -> dict[str, Any]:
+    """What is in a row of a study (``Store.get_or_make``), or outputs as they are; ValueError."""
+    row = outputs.get("row")
+    if "sum" in outputs and isinstance(row, dict):
+        if outputs["sum"] != _sum(key, outputs):
+            raise ValueError(f"{key:.12}: the row is not as it was kept")
+        return row
     for name, value in outputs.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         wrong = name == "iteration_s" and value is not None and not (number and value > 0)

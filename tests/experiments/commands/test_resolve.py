@@ -7,11 +7,12 @@ import pytest
 
 from experiments.api.inputs import names, network_of
 from experiments.api.requests import running
-from experiments.cli import parser_of
+from experiments.cli import parse, parser_of
 from experiments.commands.resolve import case_of, cases_of, study_of
 from experiments.notices import MOST, warnings_on_stderr
 from experiments.output import UsageError
 from experiments.studies.case import Case
+from experiments.studies.running.outputs import check_kept
 from experiments.studies.running.store import StoreError
 from hardware import load_array
 from planners import PlanError
@@ -140,7 +141,7 @@ def test_a_store_is_open_while_it_is_used(
         assert runner.store is not None
         runner.store.put("k", {}, {"iteration_s": 1.0})
     with pytest.raises(StoreError, match="closed"):
-        runner.store.get(["k"])
+        runner.store.get(["k"], check_kept)
 
 
 def test_what_a_file_holds_unread_is_warned_of(
@@ -155,3 +156,14 @@ def test_what_a_file_holds_unread_is_warned_of(
     assert lines[0] == "accelarray: warning: lenet: node 0 is not understood"
     assert len(lines) == MOST + 1
     assert lines[-1] == "accelarray: warning: lenet: and 3 more"
+
+
+def test_spaces_around_an_options_equals_sign_are_none() -> None:
+    words = ["simulate", "lenet", "--planner", "hypar", "--set", "batch = 8"]
+    assert parse(words).batch == 8
+
+
+@pytest.mark.parametrize("words", [["--config", "-"], ["--config=-x.toml"]])
+def test_a_config_that_begins_with_a_dash_is_a_file(words: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"^-.*: "):
+        parse(["simulate", "lenet", "--planner", "hypar", *words])

@@ -122,11 +122,12 @@ def test_rows_have_a_line_for_each_network_and_candidate() -> None:
 def test_evaluations_are_written_as_they_come(tmp_path: Path) -> None:
     with Store(str(tmp_path / "kept.db")) as store:
         kept = StoredEvaluations(store, "steps")
+        assert kept.get(design(3)) is None
         for count in range(1, 5):
-            assert kept.seconds(design(count), lambda: [float(count), 0.5]) == [count, 0.5]  # noqa: B023
+            kept.put(design(count), (float(count), 0.5))
             assert len(store) == count
-        assert kept.seconds(design(3), list) == [3.0, 0.5]
-        assert StoredEvaluations(store, "others").seconds(design(3), lambda: [1.0]) == [1.0]
+        assert kept.get(design(3)) == (3.0, 0.5)
+        assert StoredEvaluations(store, "others").get(design(3)) is None
 
 
 @pytest.mark.parametrize("form", ["table", "md", "csv", "json"])

@@ -91,10 +91,8 @@ def test_maxtexts_shapes_are_read_or_told(tmp_path: Path) -> None:
     job, said = told(tmp_path, "a.yml", MAXTEXT + "mlp_activations: ['gelu']\n")
     assert (job.sizes["activation"], job.sizes["gated"]) == ("gelu", False)
     assert "not read" not in said
-    more = "num_experts: 8\nbase_moe_mlp_dim: 512\nmlp_activations: ['gelu', 'linear']\n"
-    job, _ = told(tmp_path, "a.yml", MAXTEXT + more)
+    job, _ = told(tmp_path, "a.yml", MAXTEXT + "mlp_activations: ['gelu', 'linear']\n")
     assert (job.sizes["activation"], job.sizes["gated"]) == ("gelu", True)
-    assert job.sizes["moe_ffn"] == 512
     (path := tmp_path / "a.yml").write_text(MAXTEXT + "mlp_activations: ['tanh', 'linear']\n")
     with pytest.raises(UsageError, match=r"mlp_activations: .*one of gelu, relu"):
         accelarray.read(path)
@@ -107,6 +105,7 @@ def test_maxtexts_shapes_are_read_or_told(tmp_path: Path) -> None:
         ("attention_type", "global", "mla"),
         ("kv_lora_rank", 512, 256),
         ("first_num_dense_layers", 0, 3),
+        ("base_moe_mlp_dim", 7168, 2048),
         ("global_parameter_scale", 1, 4),
         ("use_qk_norm", False, True),
         ("ici_tensor_transpose_parallelism", 1, 2),

@@ -158,6 +158,22 @@ def test_hosts_of_a_rack_are_trays_of_one_node() -> None:
     assert "taken for trays of gb200-cluster's nodes of 72" in found.notes[0]
 
 
+def test_hosts_of_an_array_of_nodes_are_no_trays(tmp_path: Path) -> None:
+    """Its file has 32 GPUs in nodes of eight: two hosts cross the network."""
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'kind = "array"\nexecution = "deployed"\n[topology]\njoins = "chips"\n'
+        '[[topology.levels]]\nkind = "switch"\nmembers = 8\nbandwidth = "300 GB/s"\n'
+        '[[topology.levels]]\nkind = "switch"\nbandwidth = "200 Gbit/s"\nlatency = "9 us"\n'
+        '[[devices]]\ndevice = "a100-80"\ncount = 32\n'
+    )
+    times = [(size, size / 1e10) for size in SIZES]
+    found = calibrated_wires(
+        nccl(HEAD + ranks(2, 8) + table("all_reduce", times, 16), "out.txt"), str(path)
+    )
+    assert (found.level, found.nodes, found.notes) == (1, 2, ())
+
+
 def test_slow_protocols_and_slow_links_are_told_apart() -> None:
     """Messages of 33 MB still go by LL128 here, and say nothing of efficiency alone."""
     key = "topology.levels.0"

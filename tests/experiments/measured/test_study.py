@@ -38,7 +38,7 @@ from experiments.output import UsageError
 from experiments.scripts.leave_one_out import errors_with
 from experiments.studies.case import step_of
 from experiments.studies.running.estimate import estimate
-from experiments.studies.running.outputs import REFUSED, run_case
+from experiments.studies.running.outputs import REFUSED, check_kept, run_case
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store
 from tests.experiments.measured.some_rows import SMALL, small, table
@@ -209,7 +209,7 @@ def test_a_refused_row_stops_no_other(jobs: int, tmp_path: Path) -> None:
     cases = {name: of.case for name, of in asked_of.items()}
     with Store(tmp_path / "steps.sqlite") as store:
         ran = dict(run_rows(asked_of, Counting(store, jobs)))
-        kept = store.get(case.key for case in cases.values())
+        kept = dict(store.get((case.key for case in cases.values()), check_kept))
     assert asked == [3]
     assert ran.keys() == {"a", "b", "heads"}
     for name in ("a", "b"):

@@ -229,4 +229,5 @@ def test_the_bound_of_layouts_is_below_every_layouts_own_sum(
     every = product(*(range(len(costs.states)) for costs in chain.nodes))
     least = min(max(chain.seconds(picks, weight) for weight in weights) for picks in every)
     assert chain.best()[0].bound_s * (1 - 1e-9) <= found_s <= least * (1 + 1e-9)
-    assert least_s([size, size]) == found_s
+    assert least_s([size], found_s / 2) == found_s / 2
+    assert least_s([size, size], 2 * found_s) == found_s

@@ -56,9 +56,6 @@ def test_no_number_of_cores_is_looked_at_that_surely_takes_longer() -> None:
 def test_layouts_are_improved_by_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNet-18 on 64 cores: changes that help are found around the chain's layouts."""
     judge = judge_of("resnet18", 8)
-    net = judge.network
-    like = Plan.blank("search", net, 512, TIME)
-    search = LayoutSearch(judge, like)
     search = LayoutSearch(judge, Plan.blank("search", judge.network, 512, TIME))
     ((device, size),) = whole(judge.array)
     chain = search.chain(device, size)
