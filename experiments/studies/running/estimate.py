@@ -148,8 +148,11 @@ def _followed(stages: int, turns: int, staging: Staging) -> int:
 def _told_apart(case: Case) -> bool:
     """Whether cores are followed one by one, folded or not: halves of such wires are not alike.
 
-    Of 24 chips on a torus the last halves are two and one, and who sends past whom differs.
+    Of 24 chips on a torus the last halves are two and one, and who sends past whom differs. Not
+    under data parallelism, all of whose exchanges are of all chips.
     """
+    if case.planner_name == "data_parallel":
+        return False
     topology, group = case.array.topology, case.execution.planned(case.array).group
     placed = not PLACED.isdisjoint({topology.kind, *(tier.kind for tier in topology.levels)})
     return placed and any(count & (count - 1) for _, count in group.kinds)

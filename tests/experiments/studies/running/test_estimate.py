@@ -39,8 +39,9 @@ CASES = {
     "deployed": replace(case("resnet50"), execution=DEPLOYED),
     "deployed alike": replace(case("llama3-8b:seq=64", "tpu-v3-pod"), execution=DEPLOYED),
     "every core": replace(case("vgg11", "accpar-mixed", *FEW), execution=DEPLOYED, folded=False),
-    "told apart": replace(
-        case("vgg11", "tpu-v3-pod", "devices.0.count=12"),
+    "told apart": replace(case("vgg11", "tpu-v3-pod", "devices.0.count=12"), execution=DEPLOYED),
+    "all together": replace(
+        case("resnet50", "tpu-v3-pod", "devices.0.count=24"),
         planner="data_parallel",
         execution=DEPLOYED,
     ),
