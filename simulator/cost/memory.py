@@ -149,12 +149,13 @@ def memory_use(
     series, kept = _over_time(held, len(mine))
     by_class = [_over_time((h for h in held if h.what == one), len(mine)) for one in MOVING]
     many = sum(own)
+    brought = sum(_brought(operators, v, shards) for v in range(len(own)) if v not in parts.weights)
     others = sum(part * held for part, held in zip(rest, own, strict=True))
     away = core.bytes.weight * sum(rest[v] * own[v] for v in sorted(parts.weights))
     buffer = core.bytes.buffer * (many - sum(rest[v] * own[v] for v in sorted(apart)))
     buffer += dummy * dummies.kept(operators, shards, apart) if dummy else 0.0
     state = buffer + core.bytes.state * many - (core.bytes.state - core.bytes.weight) * others
-    state -= away
+    state += core.bytes.weight * brought - away
     return MemoryUse(
         tuple(op.name for op in mine),
         tuple(state + moving for moving in series),
@@ -162,7 +163,7 @@ def memory_use(
         core.hbm_capacity_bytes,
         tuple(state + moving for moving in kept),
         tuple((op.node, op.phase) for op in mine),
-        core.bytes.weight * many - away,
+        core.bytes.weight * (many + brought) - away,
         _accumulated(gradients, mine),
         tuple(tuple(one) for one, _ in by_class),
         tuple(tuple(one) for _, one in by_class),
@@ -226,6 +227,33 @@ def parameters(operators: Operators, node: int, shard: Shard) -> float:
 def _lent(operators: Operators, node: int, shard: Shard) -> float:
     """Parameters of a shard of a node that another node brings."""
     return operators.nodes[node].shared_parameters * shard.inputs * shard.outputs * shard.groups
+
+
+def _brought(operators: Operators, node: int, shards: Sequence[Shard]) -> float:
+    """Parameters that a core has for a node that uses another's, beside those of their owner.
+
+    Of rows and of columns the fewer are taken to be among the more. A head on two cores, each
+    with all of its words, whose embedding has half of them on each: the other half.
+    """
+    tied, shard = operators.graph[node].tied, shards[node]
+    if tied is None or shard.empty:
+        return 0.0
+    owner, theirs = operators.graph[tied], shards[tied]
+    mine, other = _parts_of(operators.graph[node], shard), _parts_of(owner, theirs)
+    if operators.graph[node].type.gathers != owner.type.gathers:  # rows of one are columns
+        other = other[::-1]
+    if theirs.empty:
+        other = (0.0, 0.0)
+    both = min(1.0, other[0] / mine[0]) * min(1.0, other[1] / mine[1])
+    return _lent(operators, node, shard) * (1.0 - both)
+
+
+def _parts_of(node: Node, shard: Shard) -> tuple[float, float]:
+    """Which parts of a node's rows and columns of weights a shard has."""
+    return (
+        shard.inputs * shard.groups / node.in_channels,
+        shard.outputs * shard.groups / node.out_channels,
+    )
 
 
 def _maps(

@@ -152,7 +152,9 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         group_s=model.group_s,
         concurrent=kernels.concurrent,
         winograd=kernels.winograd,
-        cast_bytes=each.activation + 2 * narrow if narrow < each.activation else 0.0,
+        cast_bytes=each.activation + (1 if inference else 2) * narrow
+        if narrow < each.activation
+        else 0.0,
     )
 
 
@@ -192,7 +194,8 @@ def casts(operator: Operator, shard: Shard, core: Core) -> Iterator[OperatorCost
 
     The gradient of the weights reads what forward and backward have cast: they write it
     twice, once transposed. Of an activation in bfloat16 2 B are read for fp8 and 1 B
-    written twice, which is 4 B. Weights are cast once a step, which is not counted.
+    written twice, which is 4 B; in inference once, 3 B. Weights are cast once a step, which is
+    not counted.
     """
     if not core.cast_bytes:
         return

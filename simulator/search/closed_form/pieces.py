@@ -8,9 +8,11 @@ pieces that are not neighbours do not change each other. Identical pieces are ru
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -176,11 +178,14 @@ class Pieces:
         odd = cut_into(self.network, (0, *self.begins[1::2]))
         even = cut_into(self.network, self.begins[::2])
         ends, graph = (*self.begins, len(self.cut.graph)), self.cut.graph
+        seen = Counter(signature(graph, *both) for both in pairwise(ends))
         runs: dict[Hashable, int] = {}
         found: list[Alone] = []
 
         def number(cut: Cut, stage: int, first: int, many: int) -> int:
             key = signature(graph, ends[first], ends[first + many])
+            if many == 1 and seen[key] == 2:  # the pair of both ends with what is behind the last
+                key = key, len(cut.networks[stage].layers)
             at = runs.setdefault(key, len(found))
             if at == len(found):
                 found.append(Alone(cut.networks[stage], _readers(cut, stage)))

@@ -55,11 +55,36 @@ def oracle(
                 count = parameters(ops, v, shard)
                 held += 2 * count + 8 * count * (updated[v] if updated else 1.0)
                 held += 4 * count if gradient_lives(ops, mine, v, now) else 0
+                held += 2 * brought(ops, shards, v)
         touched = [copies(ops, mine, shards, i, kept) for i in range(len(mine))]
         sizes = {copy: size for found in reversed(touched) for copy, size in found.items()}
         held += sum(size for copy, size in sizes.items() if lives(mine, touched, copy, now))
         total.append(held)
     return total
+
+
+def brought(ops: Operators, shards: Sequence[Shard], v: int) -> float:
+    """Tied weights that a core has of a use beside its owner's, cell by cell of 8 x 8."""
+    node, owner = ops.graph[v], ops.graph[v].tied
+    if owner is None:
+        return 0.0
+
+    def corner(of: int) -> set[tuple[int, int]]:
+        rows, columns = (
+            8 * part * shards[of].groups / each
+            for part, each in (
+                (shards[of].inputs, ops.graph[of].in_channels),
+                (shards[of].outputs, ops.graph[of].out_channels),
+            )
+        )
+        cells = {(i, j) for i in range(8) for j in range(8) if i < rows and j < columns}
+        return set() if shards[of].empty else cells
+
+    theirs = corner(owner)
+    if node.type.gathers != ops.graph[owner].type.gathers:
+        theirs = {(j, i) for i, j in theirs}
+    matrix = ops.nodes[v].shared_parameters * node.in_channels * node.out_channels / node.groups
+    return matrix * len(corner(v) - theirs) / 64
 
 
 class Copy(NamedTuple):

@@ -8,7 +8,8 @@ import pytest
 from hardware import Arithmetic, Device, Roofline, load_array
 from planners import Axes, Staging, load_planner, planned_by_axes
 from planners.order import Phase
-from simulator import DEPLOYED, simulate
+from planners.partition import II, III, I, PartitionType
+from simulator import DEPLOYED, memory_of, simulate
 from simulator.cost.memory import memory_use
 from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
@@ -151,3 +152,30 @@ def test_without_stages_the_fullest_core_s_classes_are_shown() -> None:
     by_class = dict(zip(CLASSES, one.by_class, strict=True))
     assert by_class["weights"] == pytest.approx(2 * GPT.parameters)
     assert by_class["optimizer"] == pytest.approx(8 * GPT.parameters)
+
+
+@pytest.mark.parametrize(
+    ("kind", "apart"),
+    [(I, 0.0), (II, 0.0), (III, 1024 * 768 / 2 + 768 * 3 / 2)],
+)
+def test_a_core_has_all_of_the_tied_weights_that_it_uses(kind: PartitionType, apart: float) -> None:
+    """Two GPUs with half of the embedding each, and a head that is whole on both.
+
+    Of type III half of the features of positions and of the first norm are elsewhere.
+    """
+    network = load_network("gpt2:layers=2")
+    array = load_array("h100-cluster", ["nodes=1", "devices.0.count=2"])
+    plan = load_planner("data_parallel")(network, DEPLOYED.planned(array), 16)
+    assert plan.root is not None
+    first, *others = plan.root.partitions
+    root = replace(plan.root, partitions=(replace(first, type=kind), *others))
+    execution = replace(DEPLOYED, mode="inference")
+    (memory,) = memory_of(network, replace(plan, root=root), array, execution)
+    held = memory.by_class[CLASSES.index("weights")]
+    assert held == pytest.approx(2 * (network.parameters - apart), abs=2 * 768 * 2)
+
+
+def test_inference_casts_once() -> None:
+    """Of a number in bf16 two bytes are read and one is written, not a second one, transposed."""
+    device = load_array("b200-cluster", ["precision=fp8"]).group.kinds[0][0]
+    assert [core_of(device, inference=one).cast_bytes for one in (False, True)] == [4.0, 3.0]

@@ -1,7 +1,10 @@
 """What pieces add, beside stages that the engine runs as a whole."""
 
+from typing import Any
+
 import pytest
 
+import accelarray
 from hardware import load_array
 from planners import Axes, planned_by_axes
 from planners.pipeline.staging import cut_into
@@ -88,3 +91,16 @@ def test_a_block_that_is_computed_again_is_not_late_twice() -> None:
     found = {mode: pieces.measured(axes, 1, recompute=mode)[0][2] for mode in ("none", "full")}
     more_s = found["full"].backward_s - found["none"].backward_s
     assert more_s < 1.1 * found["none"].forward_s
+
+
+@pytest.mark.parametrize("network", ["gpt2:layers=2", "llama-7b:layers=2"])
+def test_two_blocks_have_one_norm_behind_them(network: str) -> None:
+    """The last pair of blocks, whose end has it, is the only pair of its kind."""
+    asked: Any = {"set": {"nodes": 1}, "mode": "inference", "batch": 64}
+    vary = {"parallel": ["dp=8", "dp=4,tp=2"]}
+    exact, estimate = (
+        accelarray.sweep(vary, network, "axes", "h100-cluster", estimate=one, **asked).to_frame()
+        for one in (False, True)
+    )
+    for key in ("iteration_s", "peak_memory_bytes"):
+        assert estimate[key].tolist() == pytest.approx(exact[key].tolist(), rel=1e-3)
