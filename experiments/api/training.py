@@ -42,7 +42,7 @@ from experiments.results.sweeps import axes_of
 from experiments.studies.options import first_array
 from experiments.studies.training.pipeline import METHOD, piped, piped_tables
 from experiments.studies.training.run import Trained, Training, each, unread_changes
-from experiments.studies.training.sweep import points, swept
+from experiments.studies.training.sweep import KEYS, points, swept
 from experiments.studies.training.tables import grid, lines, several, tables
 from experiments.terms import aliased
 from hardware import Array
@@ -322,6 +322,10 @@ def _grid(
     axes = axes_of(vary)
     if asked.slowdowns and any(axis.key == "slowdown" for axis in axes):
         tell(f"every run has --slowdown {', '.join(asked.slowdowns)}, too")
+    firsts = {axis.key: axis.values[0].text for axis in axes}
+    words = [f"{key}={text}" for key, text in firsts.items() if key not in KEYS]
+    for one in unread_changes(placed(firsts.get("array"), words)):
+        tell(one)
     with opened(store) as kept, hearing(progress, len(points(axes))) as hears:
         rows = list(swept(asked, axes, placed, hears, kept))
     about = f"{name}, {len(rows)} runs"

@@ -142,3 +142,11 @@ def test_a_stack_of_habits_alone_is_read(
     assert main([*args, "--set", "devices.0.network.bandwidth=1 Gbit/s"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "does not read devices.0.network.bandwidth, which was changed" in said
+
+
+def test_what_a_grid_varies_and_no_run_reads_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["papers", "train", "lenet", "--array", "dgx-h100", "--workers", "8"]
+    varied = "network.bandwidth=10 Gbit/s,100 Gbit/s"
+    assert main([*words, "--iterations", "2", "--vary", varied]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "training does not read network.bandwidth, which was changed" in said
