@@ -79,6 +79,8 @@ def with_near_option(message: str) -> str:
     near = get_close_matches(typed, [*OPTIONS, *ALIASES], n=1, cutoff=0.75)
     said = f"did you mean the option {near[0]}?" if near else ""
     line = message.partition("=")[0]
+    if near == [typed] and message.startswith("--vary"):
+        return f"{line}: the option {typed} is not one of those that can be varied; {LISTS}"
     if near == [typed]:
         return f"{line}: this command does not take the option {typed}; {LISTS}"
     if found[2] != "unknown key":

@@ -408,6 +408,21 @@ def test_a_value_of_all_devices_is_refused_once(capsys: pytest.CaptureFixture[st
     assert said == "accelarray: error: --price abc: 'abc': must be a number from 0 to 1e+06\n"
 
 
+def test_an_option_that_is_not_varied_is_said_not_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command has it: it was said not to take it."""
+    words = (
+        "sweep",
+        "--networks",
+        "lenet",
+        "--planners",
+        "owt",
+        "--vary",
+        "attention=fused,unfused",
+    )
+    said = refuse(capsys, *words)
+    assert "the option attention is not one of those that can be varied" in said
+
+
 @pytest.mark.parametrize(("command", "told"), [("simulate", False), ("timeline", True)])
 def test_a_price_without_a_cost_is_told(
     command: str, told: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
