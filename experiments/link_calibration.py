@@ -97,7 +97,8 @@ class WiresResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray papers calibrate --format json`` prints."""
         about = {"array": self.array, "nodes": self.nodes, "ranks": self.ranks}
-        return about | {"constants": self.constants, "rows": self.rows()}
+        told = {"constants": self.constants, "notes": list(self.notes)}
+        return about | told | {"rows": self.rows()}
 
     def rows(self) -> list[dict[str, Any]]:
         """A line for each measured collective."""

@@ -155,7 +155,7 @@ def test_hosts_of_a_rack_are_trays_of_one_node() -> None:
     found = calibrated_wires(nccl(text, "out.txt"), "gb200-cluster")
     assert (found.level, found.nodes) == (0, 1)
     assert found.link.efficiency == pytest.approx(0.5, rel=0.02)
-    assert "taken for trays of gb200-cluster's nodes of 72" in found.notes[0]
+    assert "taken for trays of gb200-cluster's nodes of 72" in found.to_dict()["notes"][0]
 
 
 def test_hosts_of_an_array_of_nodes_are_no_trays(tmp_path: Path) -> None:
