@@ -322,7 +322,7 @@ def test_blocks_of_a_log_count_by_their_samples(tmp_path: Path) -> None:
     lines, at = [log().splitlines()[2:]], 0
     head = [line for line in lines[0] if "block_" not in line]
     path = tmp_path / "x.log"
-    for before, behind, seconds in ((0, 192, 9), (192, 256, 1), (256, 512, 12)):
+    for before, behind, seconds in ((0, 192, 9), (192, 256, 1), (256, 320, 30)):
         head.append("0: " + event(at + 1, "block_start", None, samples_count=before))
         at += 1000 * seconds
         head.append("0: " + event(at + 1, "block_stop", None, samples_count=behind))
