@@ -41,7 +41,7 @@ from experiments.results.result import Answer, Result
 from experiments.results.sweeps import axes_of
 from experiments.studies.options import first_array
 from experiments.studies.training.pipeline import METHOD, piped, piped_tables
-from experiments.studies.training.run import Trained, Training, each, unread_changes
+from experiments.studies.training.run import Trained, Training, each, unread_changes, unread_options
 from experiments.studies.training.sweep import KEYS, points, swept
 from experiments.studies.training.tables import grid, lines, several, tables
 from experiments.terms import aliased
@@ -280,7 +280,7 @@ def _told(
     *,
     listed: bool,
 ) -> TrainResult:
-    for one in (*unread_changes(asked), *dict.fromkeys(said)):
+    for one in (*unread_options(asked), *unread_changes(asked), *dict.fromkeys(said)):
         tell(one)
     data = [aliased(one) for one in found]
     return TrainResult(

@@ -367,25 +367,28 @@ OF_STEPS = {
 """Options of a step, by their fields, that a run of workers does not read."""
 
 
-def unread_changes(asked: Training) -> list[str]:
-    """Sentences about options of steps, and values that were changed, that it does not read.
-
-    The latter are found by asking: a small network is trained once on the array, which notes
-    what it is asked.
-    """
+def unread_options(asked: Training) -> list[str]:
+    """A sentence about options of steps that it does not read, if there are any."""
     own, given = usual(asked.array), asked.execution
-    alike = own.model == given.model
     idle = [word for key, word in OF_STEPS.items() if getattr(own, key) != getattr(given, key)]
-    said = [f"training does not read {', '.join(idle)}"] if alike and idle else []
+    return [f"training does not read {', '.join(idle)}"] * (own.model == given.model and bool(idle))
+
+
+def unread_changes(asked: Training) -> list[str]:
+    """A sentence about values of the array's spec that were changed, and that it does not read.
+
+    They are found by asking: a small network is trained once on the array, which notes what it is
+    asked.
+    """
     changed = [one.key for one in asked.array.settings if one.source == COMMAND_LINE]
     if not changed:
-        return said
+        return []
     seen = set[str]()
     small = replace(asked, network=load_network(PROBE), array=watched(asked.array, seen))
     try:
         replace(small, iterations=1, slowdowns=(), learn=None).run()
     except (SpecError, SimulationError):  # the run itself says what is wrong
-        return said
+        return []
     unasked = {*unread(asked.array, seen), *_ports_of_nobody(asked)}
     names = ", ".join(by_table([key for key in changed if key in unasked]))
-    return said + [f"training does not read {names}, which was changed"] * bool(names)
+    return [f"training does not read {names}, which was changed"] * bool(names)

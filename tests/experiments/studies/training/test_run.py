@@ -12,6 +12,7 @@ from experiments.studies.training.run import (
     each,
     split_method,
     unread_changes,
+    unread_options,
 )
 from experiments.studies.training.tables import grid, spread, tables
 from hardware import load_array
@@ -189,9 +190,9 @@ def test_what_was_changed_and_is_not_read_is_said() -> None:
 def test_options_of_a_step_that_a_run_does_not_read_are_told() -> None:
     asked = replace(ASKED, array=load_array("dgx-1-v100"))
     own = deployed(asked.array)
-    assert unread_changes(replace(asked, execution=own)) == []
+    assert unread_options(replace(asked, execution=own)) == []
     given = replace(own, overlap=not own.overlap, bucket_bytes=0.0)
-    said = unread_changes(replace(asked, execution=given))
+    said = unread_options(replace(asked, execution=given))
     assert said == ["training does not read overlap, bucket"]
 
 
