@@ -24,6 +24,14 @@ def installed(group: str) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
+def place_of(name: str, group: str) -> str | None:
+    """Where something is: a name that is a place itself, else as a package announces it."""
+    if ":" in name:
+        return name
+    entry = installed(group).get(name)
+    return entry.value if entry else None
+
+
 def attribute_of(place: str) -> Any:
     """What is at ``module:attribute`` or ``folder/file.py:attribute``.
 

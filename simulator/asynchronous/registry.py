@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hardware.reader import hint
-from planners.plugins import installed, load_plugin
+from planners.plugins import installed, load_plugin, place_of
 from simulator.asynchronous.algorithm import Algorithm
 from simulator.asynchronous.algorithms.ad_psgd import AdPsgd
 from simulator.asynchronous.algorithms.all_reduce import AllReduce, Hierarchical, LocalSgd
@@ -51,11 +51,10 @@ def load_algorithm(name: str, options: Mapping[str, str] | None = None) -> Algor
     """
     if name in ALGORITHMS:
         return ALGORITHMS[name].of(options or {})
-    others = installed(ENTRY_POINTS)
-    if ":" not in name and name not in others:
+    place = place_of(name, ENTRY_POINTS)
+    if place is None:
         several = "several: --compare; " if "," in name else ""
         raise TrainingError(f"unknown method {name!r}; {several}{hint(name, algorithm_names())}")
-    place = name if ":" in name else others[name].value
     found = load_plugin(f"method {name!r}", place, TrainingError, named=place is name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise TrainingError(

@@ -1,8 +1,8 @@
 """The search's own plans: layouts of the first cores of each kind, judged by simulation.
 
 A layout gives every node a type at every level. The chain's relaxation (``relaxation``) proposes
-likely ones for each number of cores; the simulator judges them; the best is improved by small
-changes that the chain ranks and the simulator judges.
+likely ones for each number of cores; the simulator judges them; the best ones are improved by
+small changes that the chain ranks and the simulator judges.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class LayoutSearch:
     def __init__(self, judge: Judge, like: Plan, byte_s: float = 0.0) -> None:
         self._judge, self._like, self._byte_s = judge, like, byte_s
 
-    def go(self) -> None:
+    def run(self) -> None:
         """Judge layouts of the first cores of each kind, others idle; improve the best of some."""
         found: list[tuple[float, Layout, Chain]] = []
         sizes = (*whole(self._judge.array), *powers_of_two(self._judge.array))

@@ -129,12 +129,12 @@ BYTE_PRICES = (0.1, 0.4, 1.6, 6.4, 25.6)
 def _layouts(judge: Judge, batch: int, objective: Objective) -> None:
     """Layouts of every subset of one kind; where some do not fit, smaller ones."""
     like = Plan.blank(NAME, judge.network, batch, objective)
-    LayoutSearch(judge, like).go()
+    LayoutSearch(judge, like).run()
     if judge.unfit:
         work_s = work_bound_s(judge.network, judge.array, batch, judge.execution)
         whole_s = min(judge.best_s, 4 * work_s) / capacity_bytes(judge.array.group.kinds)
         for price in BYTE_PRICES:
-            LayoutSearch(judge, like, price * whole_s).go()
+            LayoutSearch(judge, like, price * whole_s).run()
 
 
 def _subsets(judge: Judge, batch: int, objective: Objective) -> None:

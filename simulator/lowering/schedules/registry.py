@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from hardware.reader import hint
 from planners import PlanError
-from planners.plugins import installed, load_plugin
+from planners.plugins import installed, load_plugin, place_of
 from simulator.lowering.schedules.file import ENDING, read_schedule
 from simulator.lowering.schedules.schedule import (
     BACKWARD,
@@ -176,11 +176,10 @@ def schedule_of(name: str) -> Schedule:
         return SCHEDULES[name]
     if name.endswith(ENDING):
         return read_schedule(name)
-    others = installed(ENTRY_POINTS)
-    if ":" not in name and name not in others:
-        known = hint(name, [*SCHEDULES, *others])
+    place = place_of(name, ENTRY_POINTS)
+    if place is None:
+        known = hint(name, [*SCHEDULES, *installed(ENTRY_POINTS)])
         raise PlanError(f"unknown schedule {name!r}; {known}, or a .csv file")
-    place = name if ":" in name else others[name].value
     found = load_plugin(f"schedule {name!r}", place, PlanError, named=place is name)
     if not isinstance(found, Schedule):
         raise PlanError(f"schedule {name!r}: {place} is no Schedule")

@@ -81,7 +81,7 @@ def test_bytes_have_a_price_where_something_does_not_fit(
         asked.append(self._byte_s)
         judge.best_s, judge.unfit = 1.0, unfit
 
-    monkeypatch.setattr(LayoutSearch, "go", go)
+    monkeypatch.setattr(LayoutSearch, "run", go)
     search_module._layouts(judge, 256, TIME)
     assert asked[0] == 0.0
     assert len(set(asked)) == len(asked) == prices
