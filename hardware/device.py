@@ -58,7 +58,8 @@ class Roofline:
     (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds
     activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
     sides of weight matrices up to the matrix unit's (0: off). The products of
-    attention reach ``attention_efficiency`` of their peak (None: what all do). Where it is
+    attention reach ``attention_efficiency`` of their peak, those that fp8, fp4 and int8 leave in
+    bf16 ``wide_efficiency`` of that format's (None: what all do). Where attention is
     fused, backward reaches ``attention_backward`` of that rate; a head's features are rounded up
     to a multiple of ``pad_heads`` (0: they are not); and under a causal mask a query computes with
     ``causal_tile`` / 2 keys more than it sees, as kernels compute whole tiles.
@@ -85,6 +86,7 @@ class Roofline:
     tile: bool = False
     pad_matrix_unit: Annotated[int, whole(0, 1 << 16)] = 0
     attention_efficiency: Share | None = None
+    wide_efficiency: Share | None = None
     attention_backward: Annotated[float, number(0.1, 10)] = 1.0
     pad_heads: Annotated[int, whole(0, 1 << 16)] = 0
     causal_tile: Annotated[int, whole(0, 1 << 16)] = 0

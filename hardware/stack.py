@@ -31,8 +31,8 @@ _PEAKS = "chip.peak_by_format."
 
 
 _ROOFLINE = optional(
-    *(RooflineTable, "matrix_efficiency", "attention_efficiency", "memory_efficiency"),
-    *("tile", "pad_matrix_unit", "blocking"),
+    *(RooflineTable, "matrix_efficiency", "attention_efficiency", "wide_efficiency"),
+    *("memory_efficiency", "tile", "pad_matrix_unit", "blocking"),
 )
 _Share: Any = (Share | None, None)
 EfficiencyTable: Any = create_model(
@@ -199,6 +199,8 @@ class Chosen:
                 self._take(found, f"{table}.{written}", key_of_device)
             for written in ("products", format_):
                 self._take(found, f"{table}.{written}", "roofline.matrix_efficiency")
+            for written in ("products", "bf16") if format_ in NARROW else ():
+                self._take(found, f"{table}.{written}", "roofline.wide_efficiency")
         width = "wide" if format_ in ("fp64", "fp32", "tf32") else format_
         for habit in _OF_DEVICE:
             if habit != "gradients" or width != "wide":  # those are as wide as the weights

@@ -125,7 +125,10 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
     model, cores = device.roofline, device.cores_per_chip
     kernels = model if device.units is None else Roofline()  # units price products themselves
     share, narrow = kernels.matrix_efficiency, device.product_bytes or each.activation
-    fused = share if kernels.attention_efficiency is None else kernels.attention_efficiency
+    wide = share
+    if narrow < each.activation and kernels.wide_efficiency is not None:
+        wide = kernels.wide_efficiency
+    fused = wide if kernels.attention_efficiency is None else kernels.attention_efficiency
     of_chip = cores * model.slowest  # what the slowest chip does less, all do
     peak = (device.chip_attention_flops_per_s or device.chip_peak_flops_per_s) / of_chip
     exponentials = None if device.units else device.chip_exponentials_per_s  # units have their own
@@ -144,7 +147,7 @@ def core_of(device: Device, *, whole: bool = True, inference: bool = False) -> C
         whole=whole or device.units is None,
         attention_flops_per_s=fused * peak,
         attention_backward=kernels.attention_backward,
-        computed_flops_per_s=share * peak,
+        computed_flops_per_s=wide * peak,
         vector_flops_per_s=share * (device.chip_vector_flops_per_s or 0.0) / of_chip,
         align=kernels.align_bytes / each.activation,
         host_s=model.host_s,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from hardware import load_array
@@ -15,8 +18,11 @@ from workloads.stages import cut
 MODELS = ("gpt2:layers=1:seq=128", "llama3-8b:layers=1:seq=128")
 
 
-def core(precision: str) -> Core:
-    ((device, _),) = load_array("h100-cluster", [f"precision={precision}"]).group.kinds
+STACKS = ([], ["stack=megatron-2025"])
+
+
+def core(precision: str, changes: Sequence[str] = ()) -> Core:
+    ((device, _),) = load_array("h100-cluster", [*changes, f"precision={precision}"]).group.kinds
     return core_of(device)
 
 
@@ -29,13 +35,30 @@ def made(of: Operators, node: int, in_: Core) -> list[tuple[str, float]]:
     ]
 
 
+@pytest.mark.parametrize("changes", STACKS)
 @pytest.mark.parametrize("model", MODELS)
-def test_a_head_takes_as_long_in_fp8_as_in_bf16_and_casts_nothing(model: str) -> None:
+def test_a_head_takes_as_long_in_fp8_as_in_bf16_and_casts_nothing(
+    model: str, changes: list[str]
+) -> None:
+    """Also where fp8's products reach another share of their peak than bf16's."""
     found = operators(load_network(model))
     assert found.graph[found.logits or 0].name == "head"
-    assert made(found, len(found.nodes) - 1, core("fp8")) == made(
-        found, len(found.nodes) - 1, core("bf16")
+    assert made(found, len(found.nodes) - 1, core("fp8", changes)) == made(
+        found, len(found.nodes) - 1, core("bf16", changes)
     )
+
+
+def test_a_share_of_products_in_bf16_is_read_where_others_are_narrower() -> None:
+    """A tenth of the share takes ten times as long, and other products as long as before."""
+    found = operators(load_network(MODELS[0]))
+    head = len(found.nodes) - 1
+    before = core("fp8")
+    after = core("fp8", ["devices.0.roofline.wide_efficiency=0.1"])
+    at_peak = replace(before, computed_flops_per_s=989e12)
+    assert [s for _, s in made(found, head, after)] == pytest.approx(
+        [10 * s for _, s in made(found, head, at_peak)]
+    )
+    assert made(found, 1, after) == made(found, 1, before)
 
 
 @pytest.mark.parametrize("model", MODELS)
