@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, expm1, sqrt
+from math import ceil, exp, expm1, sqrt
 from typing import Any
 
 import numpy as np
@@ -132,11 +132,33 @@ def simulated(of: Failures, interval_s: float, repeats: int, seed: int) -> Spent
     return Spent(useful, stalled, restarting, waiting, failures, error, until_s / 86_400, repeats)
 
 
-class _Month:
-    """One simulated month: a process that trains and fails, and one for each repair."""
+def lasting(
+    of: Failures, interval_s: float, work_s: float, repeats: int, seed: int, until_s: float
+) -> tuple[float, float] | None:
+    """Mean seconds of a run with ``work_s`` to do, and for how many of them nothing computes.
 
-    def __init__(self, of: Failures, interval_s: float, seed: int, number: int) -> None:
-        self._of, self._interval_s = of, interval_s
+    None where one of the ``repeats`` takes longer than ``until_s``.
+    """
+    runs = [
+        _Month(of, interval_s, seed, number, work_s).lasting(until_s) for number in range(repeats)
+    ]
+    done = [one for one in runs if one is not None]
+    if len(done) < len(runs):
+        return None
+    took_s, idle_s = np.mean(done, axis=0)
+    return float(took_s), float(idle_s)
+
+
+class _Month:
+    """One simulated month: a process that trains and fails, and one for each repair.
+
+    With ``work_s`` the run ends when so many seconds are trained.
+    """
+
+    def __init__(
+        self, of: Failures, interval_s: float, seed: int, number: int, work_s: float | None = None
+    ) -> None:
+        self._of, self._interval_s, self._work_s = of, interval_s, work_s
         self._rng = np.random.default_rng((seed, number))
         self._env = env = simpy.Environment()
         self._spares = None if of.spares is None else simpy.Container(env, init=of.spares)
@@ -155,12 +177,26 @@ class _Month:
             self._spent["waiting"] += until_s - self._waits
         return useful_s, *self._spent.values()
 
+    def lasting(self, until_s: float) -> tuple[float, float] | None:
+        """Seconds until the work is done, and those of stalls, restarts and waiting."""
+        done = self._env.process(self._fail())
+        self._env.run(done | self._env.timeout(until_s))
+        if not done.triggered:
+            return None
+        self._trained(self._env.now)
+        spent = self._spent
+        return self._env.now, spent["stalled"] + spent["restarting"] + spent["waiting"]
+
     def _fail(self) -> Generator[Any, Any, None]:
         """Train until a device fails, wait for another one, restart."""
         env = self._env
         while True:
             self._began = env.now
-            yield env.timeout(self._rng.exponential(self._of.mean_s))
+            fails_s = self._rng.exponential(self._of.mean_s)
+            if self._work_s is not None and (ends_s := self._ends_s(self._work_s)) <= fails_s:
+                yield env.timeout(ends_s)
+                return
+            yield env.timeout(fails_s)
             _, self._safe_s = self._trained(env.now)
             self._spent["failures"] += 1
             if self._spares is not None:
@@ -174,6 +210,12 @@ class _Month:
     def _repair(self, spares: simpy.Container) -> Generator[Any, Any, None]:
         yield self._env.timeout(self._of.repair_s)
         yield spares.put(1)
+
+    def _ends_s(self, work_s: float) -> float:
+        """How long an attempt takes to do the rest of the work; no checkpoint is behind it."""
+        left_s = work_s - self._safe_s
+        checkpoints = ceil(left_s / self._interval_s) - 1
+        return self._restart_s + left_s + checkpoints * self._of.stall_s
 
     def _trained(self, until_s: float) -> tuple[float, float]:
         """Seconds that are trained when an attempt ends, and those of them that are safe."""

@@ -16,7 +16,7 @@ from experiments.terms import duration
 from hardware import format_quantity, parse_quantity
 from planners import Plan
 from simulator.cost.number_bytes import number_bytes
-from simulator.failures import MONTH_S, Failures, simulated
+from simulator.failures import MONTH_S, Failures, lasting, simulated
 
 DAY_S = 24 * HOUR_S
 LONGEST_S = 1e12
@@ -248,8 +248,7 @@ def _of_tokens(case: Case, iteration_s: float, run: Run, found: Mapping[str, Any
     steps = math.ceil(run.tokens / (case.network.tokens * case.batch))
     share, idle = 1.0, 0.0
     if "goodput" in found:
-        missing = failures_of(case, run).without_spare
-        share, idle = _shares(found["goodput"], steps * iteration_s, missing)
+        share, idle = _shares(found["goodput"], steps * iteration_s, failures_of(case, run))
     if share < LEAST_SHARE:
         mean_s = found["goodput"]["mtbf_s"]
         why = "see --mtbf, --spares and --repair-time" if run.spares is not None else "see --mtbf"
@@ -271,18 +270,25 @@ def _of_tokens(case: Case, iteration_s: float, run: Run, found: Mapping[str, Any
 
 LEAST_SHARE = 1e-6
 """Of a run's time that is useful: with less it never ends."""
+MOST_RUNS = 1000
+"""So often a short run is simulated."""
 
 
-def _shares(goodput: Mapping[str, Any], useful_s: float, missing: float) -> tuple[float, float]:
+def _shares(goodput: Mapping[str, Any], useful_s: float, of: Failures) -> tuple[float, float]:
     """Which part of a run of so many seconds of work is useful, and in which nothing computes.
 
-    Of a run that is longer than what was simulated, the closed form's, which is of a long one: for
-    the part ``missing`` of it there is no spare.
+    A run that ends within what was simulated of a month is simulated, for about as long in all.
+    Of a longer one it is the closed form's, which is of a long run: for a part of it there is no
+    spare.
     """
-    share, waiting = goodput["useful_share"], goodput["waiting_share"]
+    until_s = goodput["simulated_days"] * DAY_S
+    repeats = min(int(goodput["repeats"] * until_s / useful_s), MOST_RUNS)
+    run = goodput["interval_s"], useful_s, repeats, goodput["seed"], until_s
+    if useful_s <= until_s and (ran := lasting(of, *run)):
+        took_s, idle_s = ran
+        return useful_s / took_s, idle_s / took_s
+    waiting, missing = goodput["waiting_share"], of.without_spare
     standing = goodput["restarting_share"] + goodput["stalled_share"]
-    if share and useful_s / share <= goodput["simulated_days"] * DAY_S:
-        return share, standing + waiting
     going_on = standing / (1 - waiting) if waiting < 1 else 0.0
     return goodput["closed_form_share"], missing + (1 - missing) * going_on
 

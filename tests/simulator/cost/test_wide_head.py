@@ -18,7 +18,7 @@ from workloads.stages import cut
 MODELS = ("gpt2:layers=1:seq=128", "llama3-8b:layers=1:seq=128")
 
 
-STACKS = ([], ["stack=megatron-2025"])
+STACKS: list[list[str]] = [[], ["stack=megatron-2025"]]
 
 
 def core(precision: str, changes: Sequence[str] = ()) -> Core:

@@ -14,7 +14,7 @@ from experiments.studies.case import Case
 from experiments.studies.runs.run import Run, checkpoint_bytes, failures_of, run_fields, run_of
 from hardware import load_array
 from simulator import DEPLOYED
-from simulator.failures import MONTH_S, Failures, _Month, simulated
+from simulator.failures import MONTH_S, Failures, _Month, lasting, simulated
 from workloads import load_network
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -218,18 +218,63 @@ def test_llama_3_trained_for_more_than_nine_tenths_of_its_54_days() -> None:
     assert goodput["notes"] == []
 
 
+def takes_s(of: Failures, interval_s: float, work_s: float) -> float:
+    """In the mean, by Daly's way: L seconds that a failure sends back take M e^(R/M) (e^(L/M) - 1).
+
+    From a checkpoint a failure comes first with a chance of 1 - e^(-L/M); then R + L have to pass
+    without one, which takes M (e^((R + L)/M) - 1).
+    """
+    whole = int(np.ceil(work_s / interval_s)) - 1
+    parts = whole * np.expm1((interval_s + of.stall_s) / of.mean_s)
+    parts += np.expm1((work_s - whole * interval_s) / of.mean_s)
+    return float(of.mean_s * exp(of.restart_s / of.mean_s) * parts)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "asynchronous"])
+@pytest.mark.parametrize("hours", [0.05, 0.9, 3.7, 12])
+def test_a_run_lasts_as_long_as_its_parts_between_checkpoints(name: str, hours: float) -> None:
+    of, interval_s = CASES[name]
+    found = lasting(of, interval_s, hours * HOUR, 1500, 0, MONTH_S)
+    assert found is not None
+    assert found[0] == pytest.approx(takes_s(of, interval_s, hours * HOUR), rel=0.07)
+
+
+def test_a_run_waits_for_spares_that_it_lacks() -> None:
+    """With none, a failure stops it for a repair as well as for a restart."""
+    of = replace(ONE, spares=0, repair_s=4 * HOUR)
+    found = lasting(of, HOUR, 24 * HOUR, 3000, 0, MONTH_S)
+    assert found is not None
+    repaired = takes_s(ONE, HOUR, 24 * HOUR)
+    failures = takes_s(ONE, HOUR, 24 * HOUR) / ONE.mean_s
+    assert found[0] == pytest.approx(repaired + failures * of.repair_s, rel=0.03)
+    assert lasting(of, HOUR, 24 * HOUR, 30, 0, 25 * HOUR) is None
+
+
+def test_what_is_not_safe_yet_is_done_again() -> None:
+    """A checkpoint that is written for longer than the run lasts is none."""
+    of = replace(ONE, write_s=MONTH_S)
+    found = lasting(of, HOUR, 5 * HOUR, 3000, 0, 10 * MONTH_S)
+    assert found is not None
+    again = replace(ONE, stall_s=0.0)  # one part, with four stalls
+    expected = takes_s(again, MONTH_S, 5 * HOUR + 4 * ONE.stall_s)
+    assert found[0] == pytest.approx(expected, rel=0.05)
+
+
 def test_a_run_takes_longer_by_what_it_loses() -> None:
     run = replace(run_of({"mtbf": "50000h", "storage_bandwidth": "2 TB/s"}), tokens=1e12)
     outputs = {"iteration_s": 5.0, "computing_by_kind": [0.5]}
     with_failures, without = run_fields(LLAMA, outputs, run), run_fields(LLAMA, outputs, Run(1e12))
-    spent = with_failures["goodput"]
-    share = spent["useful_share"]
+    of, spent = failures_of(LLAMA, run), with_failures["goodput"]
+    work_s = without["run"]["days"] * 24 * HOUR
+    expected = takes_s(of, spent["interval_s"], work_s) / work_s
     for key in ("days", "usd"):
-        assert with_failures["run"][key] == pytest.approx(without["run"][key] / share)
-    idle = spent["restarting_share"] + spent["waiting_share"] + spent["stalled_share"]
-    watts = 16_384 * ((1 - idle) * (71 + 0.5 * (700 - 71)) + idle * 71)
-    hours = with_failures["run"]["days"] * 24
-    assert with_failures["run"]["mwh"] == pytest.approx(watts * hours / 1e6)
+        more = with_failures["run"][key] / without["run"][key]
+        assert more == pytest.approx(expected, rel=3e-3)
+    least = with_failures["run"]["days"] * 24 * 16_384 / 1e6  # MWh for each W
+    useful = 1 / more
+    again = spent["lost_share"] / spent["useful_share"] * useful
+    watts = 71 + (useful + again) * 0.5 * (700 - 71)
+    assert with_failures["run"]["mwh"] == pytest.approx(watts * least, rel=3e-3)
 
 
 def test_a_run_that_fails_all_the_time_never_ends() -> None:
