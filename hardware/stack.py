@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model
 
 from hardware.array import SpecError, Stack
 from hardware.device import MovedBytes
+from hardware.quantity import parse_quantity
 from hardware.reader import Share, Table, Text, optional, table_of, whole
 from hardware.schema import FORMATS, NARROW, OPTIMIZERS, PRECISIONS, RooflineTable, check
 from hardware.spec import Entry, Settings, beneath, catalog, load_settings
@@ -28,6 +30,7 @@ from hardware.spec import Entry, Settings, beneath, catalog, load_settings
 FUSED_SINCE = 2023
 """From this year on a stack's attention is fused, unless it says otherwise."""
 _PEAKS = "chip.peak_by_format."
+ITS_OWN = "one peak, of its elements, in which it computes without a precision"
 
 
 _ROOFLINE = optional(
@@ -84,14 +87,15 @@ class StackTable(Table):
 def of_precision(chosen: Entry, device: str, settings: Settings) -> Settings:
     """What a precision makes of the settings of a device; raises SpecError where it has it not.
 
-    A chip without peaks by format is taken to have its peak in bf16, which is what an
-    element of two bytes says elsewhere.
+    The one peak of a chip without peaks by format is in the format of its elements: bf16 for
+    two bytes, fp32 for four. One byte may be any format.
     """
     name = str(chosen.value)
     has = [key.removeprefix(_PEAKS) for key in settings if key.startswith(_PEAKS)]
+    alone = _of_one_peak(settings)
     units = any(key.startswith("units.") for key in settings)
     formats = {"compute": name} | ({"attention": "bf16"} if name in NARROW else {})
-    lacking = [one for one in formats.values() if one not in (has or ["bf16"])]
+    lacking = [one for one in formats.values() if one not in (has or [alone])]
     if lacking:
         own = not has or lacking == ["bf16"]
         needed = [
@@ -99,7 +103,7 @@ def of_precision(chosen: Entry, device: str, settings: Settings) -> Settings:
         ]
         gives = f"; {' with '.join(needed)} gives it that" if own else ""
         gives = "; its units are described for no other format" if units else gives
-        known = ", ".join(has) or "bf16 alone"
+        known = ", ".join(has) or (f"{alone} alone" if alone else ITS_OWN)
         raise SpecError(
             f"{chosen.origin}: precision: {device} has no {lacking[0]}; it has {known}{gives}"
         )
@@ -109,6 +113,14 @@ def of_precision(chosen: Entry, device: str, settings: Settings) -> Settings:
     sizes = dict.fromkeys(("element", "activations", "weights"), size)
     sizes |= dict.fromkeys(("gradients", "master"), "4 B")
     return _arithmetic(chosen, f'precision = "{name}"', sizes | formats)
+
+
+def _of_one_peak(settings: Settings) -> str:
+    """The format of a chip's peak, by the size of its elements; "" where that says none."""
+    width, element = 2.0, settings.get("arithmetic.element")
+    with suppress(ValueError):  # an element that is no size is said with all other faults
+        width = parse_quantity(element.value, "B") if element else width
+    return {2.0: "bf16", 4.0: "fp32", 8.0: "fp64"}.get(width, "")
 
 
 def of_optimizer(chosen: Entry) -> Settings:

@@ -100,6 +100,13 @@ def test_products_run_at_the_peak_of_their_format(name: str) -> None:
     assert device(f"precision={name}").chip_peak_flops_per_s == peaks[name] * 1e12
 
 
+def test_one_peak_is_in_the_format_of_the_elements() -> None:
+    """A GTX 1080 Ti's is of fp32: it was refused that, and gave it for bf16, which it has not."""
+    found = device("precision=fp32", array="ripples-16")
+    assert found.chip_peak_flops_per_s == device(array="ripples-16").chip_peak_flops_per_s
+    assert found.arithmetic.weight_bytes == 4.0
+
+
 def test_attention_stays_in_bf16_where_products_are_narrower() -> None:
     for name in ("fp8", "int8"):
         assert device(f"precision={name}").chip_attention_flops_per_s == 989e12

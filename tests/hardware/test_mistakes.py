@@ -79,6 +79,9 @@ FP8 = "chip.peak_by_format.fp8"
         ("a100-cluster", "precision=fp8", "a100-80 has no fp8; it has bf16, fp16, tf32, fp32"),
         ("tpu-v5e-slice", "precision=fp16", "precision: tpu-v5e has no fp16; it has bf16, int8"),
         ("tpu-v3-pod", "precision=fp32", "tpu-v3 has no fp32; it has bf16 alone; chip.peak_by"),
+        ("ripples-16", "precision=bf16", "gtx-1080-ti has no bf16; it has fp32 alone; chip.peak"),
+        ("alveo-u280-1", "precision=bf16", "alveo-u280 has no bf16; it has one peak, of its elem"),
+        ("alveo-u280-1", "precision=int8", "in which it computes without a precision; chip.peak"),
         (
             "tpu-v3-pod",
             "precision=fp8",
