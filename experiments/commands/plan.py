@@ -188,12 +188,19 @@ def _quantity(flag: str, text: str, unit: str) -> float:
 def _pipedream(args: argparse.Namespace) -> tuple[Answer, list[str]]:
     levels = parse_hierarchy(args.hierarchy)
     profile, left_out = planned_part(read_profile(args.profile))
-    states = states_of(profile)
     model = COST_MODELS[args.cost_model or "paper"](args.activation_ratio)
+    states = states_of(profile, first_source=model.first_source)
     rules = Rules(args.straight, args.fewer, _memory(args))
     with progress_bar(len(levels) * len(states)) as done:
         plan = plan_stages(states, levels, model, rules, done)
     notes = list(plan.notes)
+    if model.first_source and len(profile.nodes) > 1 + len({b for _, b in profile.edges}):
+        notes.append("As in the released program, a plan begins with the first input of the file.")
+    if rules.fewer and rules.memory_bytes is not None:
+        notes.append(
+            "Memory counts machines that stay idle as stages behind, so a --hierarchy of fewer "
+            "machines may allow faster plans."
+        )
     if left_out:
         notes.append(f"Inputs and unused sinks are no part of the plan: {_some(left_out)}.")
     return of_pipeline(plan, states, args.hierarchy, notes), notes

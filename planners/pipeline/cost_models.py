@@ -20,12 +20,14 @@ class CostModel(ABC):
 
     Activations sent between stages are divided by ``activation_ratio`` where they are
     compressed. With ``inner_links`` a unit that joins g components below has g links for the
-    exchange of a stage alone (not for one that others precede).
+    exchange of a stage alone (not for one that others precede). With ``first_source`` a plan
+    begins with the first source of a profile (``states_of``).
     """
 
     activation_ratio: float | None = None
     name: ClassVar[str]
     inner_links: ClassVar[bool]
+    first_source: ClassVar[bool] = False
 
     @abstractmethod
     def stage_s(
@@ -97,6 +99,7 @@ class Repo(CostModel):
 
     name = "repo"
     inner_links = True
+    first_source = True
 
     def stage_s(  # noqa: D102
         self, time_s: Floats, weight_bytes: Floats, replicas: Floats, bytes_per_s: float

@@ -120,7 +120,7 @@ def _data_parallel_s(states: States, levels: Sequence[Level], model: CostModel) 
 
 def _no_plan(states: States, levels: Sequence[Level], rules: Rules) -> str:
     devices = math.prod(level.count for level in levels)
-    if rules.straight and len(states) < devices:
+    if rules.straight and not rules.fewer and len(states) < devices:
         return (
             f"{states.profile.name}: a straight pipeline on {devices} devices has as many stages, "
             f"but the network can be cut into {len(states)} at most; take fewer devices"
@@ -128,7 +128,7 @@ def _no_plan(states: States, levels: Sequence[Level], rules: Rules) -> str:
     if rules.memory_bytes is not None:
         return (
             f"{states.profile.name}: no plan on {devices} devices keeps its minibatches in flight "
-            f"within {rules.memory_bytes:g} bytes a device; allow more memory, or more devices"
+            f"within {rules.memory_bytes:g} bytes a device; allow more memory, or another number"
         )
     return f"{states.profile.name}: no plan on {devices} devices; take fewer"
 
@@ -144,7 +144,7 @@ class Rules:
     """What a plan may be.
 
     ``straight``: no replicas. ``fewer``: machines may stay idle. ``memory_bytes``:
-    a stage on m replicas, with r machines in the stages after it, keeps the
+    a stage on m replicas, with r machines in the stages after it or idle, keeps the
     activations and parameters of ceil(r / m) more minibatches, which must fit.
     """
 

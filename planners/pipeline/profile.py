@@ -118,7 +118,10 @@ def _node(where: str, line: str) -> ProfileNode:
     parts = line.strip().split(" -- ")
     if len(parts) not in (3, 4):  # a fourth says a stage that somebody has chosen
         raise PlanError(f"{where}: a node is like {_EXAMPLE}, found {line.strip()[:60]!r}")
-    found = dict(item.partition("=")[::2] for item in parts[2].split(", "))
+    items = [item.partition("=")[::2] for item in parts[2].split(", ")]
+    found = dict(items)
+    if len(found) < len(items):
+        raise PlanError(f"{where}: {parts[0]}: a value is given twice; a node is like {_EXAMPLE}")
     if missing := next((key for key in _KEYS if key not in found), None):
         raise PlanError(f"{where}: {parts[0]}: {missing} is missing; a node is like {_EXAMPLE}")
     forward, backward, activation, parameter = (_sum(where, key, found[key]) for key in _KEYS)

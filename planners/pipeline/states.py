@@ -8,7 +8,7 @@ one state has more than a smaller one, so all edges between stages go forwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,16 +52,19 @@ class States:
         return tuple(nodes[v].name for v in topological(len(nodes), edges) if mask >> v & 1)
 
 
-def states_of(profile: Profile) -> States:
-    """All states of a profile.
+def states_of(profile: Profile, *, first_source: bool = False) -> States:
+    """All states of a profile, or as PipeDream's program has them with ``first_source``.
 
-    Raises PlanError where there are more than MOST_STATES: many long branches side by
+    The program begins with the first source of a file alone; others come in with the first
+    layer that needs them. Raises PlanError where there are more than MOST_STATES: many long branches side by
     side have as many states as their lengths multiplied.
     """
     count = len(profile.nodes)
     before, after = neighbours(count, profile.edges)
     ancestors = reachable(topological(count, profile.edges), before)
-    found = _closed_sets(profile.name, before, after, ancestors)
+    sources = [1 << v for v in range(count) if not before[v]]
+    begun = sources[:1] if first_source else sources
+    found = _closed_sets(profile.name, begun, after, ancestors)
     members = tuple(sorted(found, key=lambda mask: (mask.bit_count(), mask)))
     table = as_table(members, count)
     sizes = table.sum(axis=1)
@@ -92,22 +95,17 @@ def as_table(masks: Sequence[int], count: int) -> Floats:
 
 
 def _closed_sets(
-    name: str, before: Sequence[int], after: Sequence[int], ancestors: Sequence[int]
+    name: str, sources: Sequence[int], after: Sequence[int], ancestors: Sequence[int]
 ) -> set[int]:
-    """From the first source on, each time with one layer more and all that leads to it.
-
-    As in PipeDream's program, other sources come in with the first layer that needs
-    them; of a graph in unconnected parts, each part begins with its own first source.
-    """
-    firsts = [ancestors[v] | 1 << v for v in _first_sources(before, after)]
-    found = set(firsts)
+    """From one of the sources on, each time with one layer more and all that leads to it."""
+    found = set(sources)
     todo = list(found)
     while todo:
         mask = todo.pop()
         fed = 0
         for v in bits(mask):
             fed |= after[v]
-        grown = [mask | first for first in firsts] if len(firsts) > 1 else []
+        grown = [mask | source for source in sources] if len(sources) > 1 else []
         grown += [mask | ancestors[v] | 1 << v for v in bits(fed & ~mask)]
         fresh = set(grown) - found
         found |= fresh
@@ -118,20 +116,6 @@ def _closed_sets(
                 f"branches that run side by side"
             )
     return found
-
-
-def _first_sources(before: Sequence[int], after: Sequence[int]) -> Iterator[int]:
-    """The first source of each connected part, in the order of nodes."""
-    seen = 0
-    for v in range(len(before)):
-        if before[v] or seen >> v & 1:
-            continue
-        yield v
-        todo = 1 << v
-        while todo:
-            one = (todo & -todo).bit_length() - 1
-            seen |= 1 << one
-            todo = (todo | before[one] | after[one]) & ~seen
 
 
 def _counted(

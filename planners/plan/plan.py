@@ -15,14 +15,19 @@ from planners.cost.objective import Objective
 from planners.errors import PlanError
 from planners.partition import III, Communication
 from planners.plan.split import Split, check_split, split_to_json, splits_below
-from planners.plan.tables import PipelineTable, PlanTable, PlanValues, StepTable
+from planners.plan.tables import (
+    MOST_MICRO_BATCHES,
+    PipelineTable,
+    PlanTable,
+    PlanValues,
+    StepTable,
+)
 from planners.plan.updates import Updates, check_bucket, check_updates, updates_of
 from workloads import Network, partition_graph
 
 LARGEST_FILE = 64 << 20
 """Bytes of a plan's file; larger ones are refused."""
 
-MOST_MICRO_BATCHES = 1 << 20
 
 COPIES = "copies"
 """How a weight that two stages use is kept: by both, who sum their gradients."""
@@ -74,6 +79,8 @@ class Pipeline:
             raise PlanError("a pipeline has at least one stage, at a place")
         if not 1 <= (many := self.micro_batches) <= MOST_MICRO_BATCHES:
             raise PlanError(f"{many} micro-batches; a batch has 1 to {MOST_MICRO_BATCHES:,}")
+        if not 0 <= self.batches <= MOST_MICRO_BATCHES:
+            raise PlanError(f"{self.batches} batches; 0 (enough) to {MOST_MICRO_BATCHES:,} are run")
         firsts = [stage.first for stage in self.stages]
         if firsts[0] != 0 or any(one >= other for one, other in pairwise(firsts)):
             raise PlanError(f"stages begin at layers {firsts}; that must be 0, then ascending")

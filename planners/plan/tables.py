@@ -17,6 +17,7 @@ from planners.plan.split import Split
 from planners.plan.updates import Update
 
 MOST_STAGES = 1 << 14
+MOST_MICRO_BATCHES = 1 << 20
 MOST_LEVELS = 64
 
 
@@ -153,10 +154,10 @@ class PipelineTable(PlanPart):
     stages: list[StageTable] = Field(max_length=MOST_STAGES)
     places: list[PlaceTable]
     schedule: str
-    micro_batches: int
+    micro_batches: Annotated[int, whole(1, MOST_MICRO_BATCHES)]
     tied: str = ""
     vertical_sync: bool = False
-    batches: int = 0
+    batches: Annotated[int, whole(0, MOST_MICRO_BATCHES)] = 0
 
 
 class PlanTable(StepTable):

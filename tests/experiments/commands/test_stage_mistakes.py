@@ -246,9 +246,11 @@ def pipeline_in(data: dict[str, Any]) -> dict[str, Any]:
         (lambda p: p["stages"].pop(), "3 stages at 4 places"),
         (lambda p: p["stages"][1].pop("plan"), "not a plan: pipeline.stages.1.plan: is missing"),
         (lambda p: p.update(stages=None), "pipeline.stages: None: must be a list"),
-        (lambda p: p.update(micro_batches=2**70), "a batch has 1 to 1,048,576"),
+        (lambda p: p.update(micro_batches=2**70), "a whole number from 1 to 1,048,576"),
+        (lambda p: p.update(batches=-1), "pipeline.batches: -1: must be a whole number from 0 to"),
+        (lambda p: p.update(batches=2**70), "must be a whole number from 0 to 1,048,576"),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_malformed_plan_files(
     change: Any, words: str, plan_file: Path, capsys: pytest.CaptureFixture[str]

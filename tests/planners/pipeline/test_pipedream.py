@@ -26,7 +26,7 @@ ORACLE = [json.loads(line) for line in (DATA / "oracle.jsonl").read_text().split
 @pytest.mark.parametrize("line", ORACLE, ids=lambda o: f"{o['profile']}-{o['n']}-{o['bw'][-1]:g}")
 def test_the_programs_answers(line: dict) -> None:  # type: ignore[type-arg]
     profile, _ = planned_part(read_profile(PROFILES / f"{line['profile']}.txt"))
-    states = states_of(profile)
+    states = states_of(profile, first_source=True)
     assert len(states) == line["states"]
     assert not line["mem"]
     levels = [

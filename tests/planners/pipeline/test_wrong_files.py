@@ -84,6 +84,7 @@ MISTAKES = [
     ("profile.txt", "forward_compute_time=1.0", "forward_compute_time=-1", "'-1' is not a number"),
     ("profile.txt", "forward_compute_time=1.0", "forward_compute_time=nan", "time='nan'"),
     ("profile.txt", "parameter_size=4.0", "parameter_size=1e999", "bytes inf must be within"),
+    ("profile.txt", "_size=8.0", "_size=8.0, activation_size=9", "a: a value is given twice"),
     ("profile.txt", "_size=8.0", "_size=[1.0, 2.0]", "activation_size='[1.0' is not a number"),
     ("profile.txt", "_size=8.0", "_size=[]", "activation_size='[]'"),
     ("profile.txt", "_size=8.0", "_size=[1.0; 2.0", "is not a number"),
