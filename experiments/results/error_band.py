@@ -72,13 +72,15 @@ Features = dict[str, Any]
 
 
 def features_of(case: Case) -> Features | None:
-    """A case's features; None where it is no training step of one kind of chip with a stack.
+    """A case's features; None where it is no deployed training step of one kind with a stack.
 
     Nor are there any of other networks than language models, or of stages that say their
     devices: no measured row is of one. A chip of one's own is the one that it extends.
     """
     array, staging = case.array, case.execution.staging
-    if array.stack is None or len(array.group.kinds) > 1 or case.execution.inference:
+    if case.execution.model != "deployed" or case.execution.inference:
+        return None
+    if array.stack is None or len(array.group.kinds) > 1:
         return None
     if (staging is not None and staging.stage_hw) or not _is_language_model(case.network):
         return None

@@ -23,7 +23,7 @@ from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
 from experiments.studies.fits.estimated import run_estimated, told
 from experiments.studies.options import MODEL_OPTIONS, OF_COMMAS, Axis, check_axes, parse_axes
-from experiments.studies.pipelining import BETWEEN_BATCHES
+from experiments.studies.pipelining import BETWEEN_BATCHES, in_inference, of_training
 from experiments.studies.step_numbers import MEASURES, check_metrics
 from experiments.studies.sweep import Crossover, Grid, all_unread, changes_of_place, sweep
 from experiments.terms import duration
@@ -310,6 +310,12 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
         yield f"{planner} is slower than data parallelism{once} for {network}{points}"
     if cases["execution"].str.contains("inference").any() and _infers_in_stages(grid):
         yield BETWEEN_BATCHES
+    yield from in_inference(
+        word
+        for point in grid.points()
+        for case in grid.cases(point)
+        for word in of_training(case.array, case.execution)
+    )
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"
     yield from all_unread(grid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -10,10 +11,11 @@ from rich.table import Table
 
 from experiments.output import table_of
 from experiments.terms import duration
+from hardware import Array
 from planners import Plan, Staging
 from planners.axes.stage_cuts import begun_inside_blocks, blocks_of
 from planners.order import Phase
-from simulator import PICOSECONDS, Execution, Timeline
+from simulator import PICOSECONDS, Execution, Timeline, usual
 from simulator.analysis.stages import bubble, stage_uses
 from simulator.cost.recompute import NONE
 from simulator.lowering.schedules.registry import schedule_of
@@ -35,12 +37,31 @@ def cut_blocks(network: Network, plan: Plan) -> list[str]:
     ]
 
 
-def no_effect(network: Network, execution: Execution, plan: Plan) -> list[str]:
-    """Sentences about options of pipelines, and of computing again, that a plan does not follow."""
+def of_training(array: Array, execution: Execution) -> list[str]:
+    """What was asked for of a training step alone, where the step is inference."""
+    asked, own = execution.staging or Staging(), usual(array)
+    given = {
+        "recompute": execution.recompute != NONE or asked.recompute,
+        "optimizer": any(change.startswith("optimizer=") for change in array.changes),
+        "bucket": execution.bucket_bytes not in (None, own.bucket_bytes),
+        "update order": execution.update_order not in ("", own.update_order),
+        "tied copies": asked.tied,
+    }
+    return [word for word, value in given.items() if value and execution.inference]
+
+
+def in_inference(words: Iterable[str]) -> list[str]:
+    """A sentence about options that inference does not follow, if there are any."""
+    found = ", ".join(dict.fromkeys(words))
+    return [f"No effect, in inference: {found}."] if found else []
+
+
+def no_effect(network: Network, array: Array, execution: Execution, plan: Plan) -> list[str]:
+    """Sentences about options of pipelines, and of training, that a plan does not follow."""
     asked, pipeline, said = execution.staging or Staging(), plan.pipeline, list[str]()
     stages = len(pipeline.stages) if pipeline else 1
     of_stages = {
-        "tied copies": asked.tied,
+        "tied copies": asked.tied and not execution.inference,
         "stage layers": asked.stage_layers and not asked.stage_hw,
     }
     of_both = {
@@ -54,12 +75,11 @@ def no_effect(network: Network, execution: Execution, plan: Plan) -> list[str]:
     if idle := [word for word, value in given.items() if value]:
         what = "stages or micro-batches" if alone else "stages"
         said.append(f"No effect, without {what}: {', '.join(idle)}.")
+    if execution.inference:
+        return [*said, *in_inference(of_training(array, execution))]
     if stages > 1 and asked.tied and all(one.tied is None for one in partition_graph(network)):
         said.append("No effect, without tied weights: tied copies.")
     mode = execution.recompute
-    if execution.inference:
-        again = mode != NONE or asked.recompute
-        return [*said, "No effect, in inference: recompute."] if again else said
     if pipeline and asked.batches and not alone and schedule_of(pipeline.schedule).flushes:
         flushes = f"schedule {pipeline.schedule} flushes after each batch"
         said.append(f"No effect, as {flushes}: batches.")

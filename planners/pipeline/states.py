@@ -56,8 +56,8 @@ def states_of(profile: Profile, *, first_source: bool = False) -> States:
     """All states of a profile, or as PipeDream's program has them with ``first_source``.
 
     The program begins with the first source of a file alone; others come in with the first
-    layer that needs them. Raises PlanError where there are more than MOST_STATES: many long branches side by
-    side have as many states as their lengths multiplied.
+    layer that needs them. Raises PlanError where there are more than MOST_STATES: many long
+    branches side by side have as many states as their lengths multiplied.
     """
     count = len(profile.nodes)
     before, after = neighbours(count, profile.edges)

@@ -20,6 +20,7 @@ from simulator.cost.recompute import NONE, recomputed
 from simulator.cost.units.vectors import worked_by
 from workloads import RECEIVED, SENT, Layer, Network
 from workloads.layer_types import Kept, Operand, Role, Step
+from workloads.layer_types.base import STATISTICS
 from workloads.layer_types.other import BACKWARD_CAST, FORWARD_CAST, NORMS
 from workloads.tensors import INPUT
 from workloads.transforms import without_loss
@@ -42,7 +43,7 @@ MOST_NODES = 40_000
 
 @cached(LRUCache(MOST_NODES, lambda made: len(made.nodes)), lock=RLock())
 def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -> Operators:
-    step = _TrainingOperators(without_loss(network) if inference else network)
+    step = _TrainingOperators(without_loss(network) if inference else network, inference)
     nodes = [step.node(index) for index in range(len(step.all.graph))]
     if inference:
         nodes = [replace(node, backward=(), gradient=(), update=()) for node in nodes]
@@ -54,8 +55,8 @@ def _made(network: Network, inference: bool, recompute: str, early_stop: bool) -
 
 
 class _TrainingOperators:
-    def __init__(self, network: Network) -> None:
-        self.maps = Operands(network)
+    def __init__(self, network: Network, inference: bool) -> None:
+        self.maps, self.inference = Operands(network), inference
         self.all = self.maps.all
         self.own: list[list[Layer]] = [[] for _ in self.all.graph]
         self.last_use: dict[str, str] = {}
@@ -85,7 +86,10 @@ class _TrainingOperators:
     def _forward(self, layer: Layer) -> Iterator[Operator]:
         """What a layer does forward; in passing it does nothing but sum up statistics."""
         if not layer.type.in_passing(layer) or layer.type.statistics:
-            yield from self._steps(layer, Phase.FORWARD, layer.type.forward(layer))
+            steps = layer.type.forward(layer)
+            yield from self._steps(
+                layer, Phase.FORWARD, _without_training(steps) if self.inference else steps
+            )
 
     def _backward(self, layer: Layer) -> Iterator[Operator]:
         """What a root does backward, and before it the reductions of batch norms that ride on it.
@@ -154,7 +158,8 @@ class _TrainingOperators:
         if isinstance(part, Kept):
             return [self.maps.kept(layer, part)]
         if part is Role.OUTPUT:
-            return [self.maps.output(layer, layer.name), *self.maps.written_masks(layer)]
+            masks = [] if self.inference else self.maps.written_masks(layer)
+            return [self.maps.output(layer, layer.name), *masks]
         places = [part.place] if isinstance(part, Operand) else range(len(layer.inputs))
         return self.maps.input_gradients(layer, places)
 
@@ -245,6 +250,15 @@ class _TrainingOperators:
             cast=step.what in (FORWARD_CAST, BACKWARD_CAST),
             front=front,
         )
+
+
+def _without_training(steps: Sequence[Step]) -> Iterator[Step]:
+    """A forward pass alone: batch norms have their statistics, and nothing is kept for backward."""
+    read = {part for step in steps for part in step.reads}
+    for step in steps:
+        if step.what != STATISTICS:
+            writes = (part for part in step.writes if not isinstance(part, Kept) or part in read)
+            yield replace(step, writes=tuple(writes))
 
 
 def with_wide_head(of: Operators) -> Operators:

@@ -175,6 +175,10 @@ FLAGS = frozenset(one.name for one in fields(Layer) if isinstance(one.default, b
 """What of a layer is true or false."""
 
 
+STATISTICS = "statistics"
+"""The step in which a batch norm sums up a batch; inference has the sums already."""
+
+
 def is_count(answer: object, least: int = 0) -> bool:
     """Whether something is a whole number from ``least`` on."""
     return isinstance(answer, Integral) and int(answer) >= least

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import re
 
-from workloads.layer_types.base import FLOAT_BYTES, Kept, Layer, LayerType, Role, Step, register
+from workloads.layer_types.base import (
+    FLOAT_BYTES,
+    STATISTICS,
+    Kept,
+    Layer,
+    LayerType,
+    Role,
+    Step,
+    register,
+)
 from workloads.layer_types.element_cycles import cycles_of
 
 OTHER = "other"
@@ -97,7 +106,7 @@ class Other(LayerType):
         if layer.operator in (RECEIVED, SENT, WRITE):
             return ()
         if layer.operator == "batch_norm":
-            return Step((Role.INPUTS,), what="statistics"), *super().forward(layer)
+            return Step((Role.INPUTS,), what=STATISTICS), *super().forward(layer)
         if layer.operator in KERNELS:
             reads, writes = KERNELS[layer.operator][0]
             return (Step((Role.INPUTS,) * reads, (Role.OUTPUT,) * writes),)

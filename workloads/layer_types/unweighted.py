@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.layer_types.base import Kept, Layer, LayerType, Role, Step, register
+from workloads.layer_types.base import STATISTICS, Kept, Layer, LayerType, Role, Step, register
 from workloads.layer_types.linear import slid
 from workloads.tensors import NetworkError, Tensor
 
@@ -100,7 +100,7 @@ class BatchNorm(LayerType):
 
     def forward(self, layer: Layer) -> tuple[Step, ...]:
         """A pass to sum up; what reads it normalises in passing."""
-        return (Step((Role.INPUTS,), what="statistics"),)
+        return (Step((Role.INPUTS,), what=STATISTICS),)
 
 
 class Join(LayerType):

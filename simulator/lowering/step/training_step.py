@@ -183,7 +183,7 @@ class Writer:
                 continue
             for operation in made[key]:
                 program.compute(v, operation, after, makes)
-            if made[key]:
+            if made[key] and self.rules.execution.model == "deployed":
                 self._wait_for_host(program, item, after, makes)
             if not made[key] and self.rules.overlap and not program.idle:
                 program.hand_on(after, makes)

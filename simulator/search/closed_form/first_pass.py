@@ -32,6 +32,9 @@ from simulator.search.closed_form.network_on_array import (
 from simulator.search.closed_form.pieces import Piece
 from simulator.search.closed_form.step_stages import StepStages
 
+GROUPS = 4
+"""Of micro-batches of inference until they follow each other at an even pace."""
+
 
 class FirstPass(NetworkOnArray):
     """Estimates for a network on an array, which is as the execution model plans for it."""
@@ -85,11 +88,8 @@ class _Step(StepStages):
             # on a micro-batch's way, where each send is once, passes have it once, or twice
             sent_s = [-each_s if both else 0.0 for each_s in sent_s]
         sent_s.append(0.0)
-        if self._of.execution.inference:  # batches follow one another without a pause
-            p = self._axes.pp
-            # of a place, and of the link behind it
-            busy_s = [sum(each[place::p]) for each in (forward_s, sent_s) for place in range(p)]
-            return self._many * max(busy_s)
+        if self._of.execution.inference:
+            return self._one_after_another(forward_s, sent_s)
         gradient_s = [one.gradient_s for one in self._stages]
         stages = Stages(forward_s, backward_s, gradient_s, sent_s, summed_s)
         schedule = self._layout.usual_schedule
@@ -97,6 +97,25 @@ class _Step(StepStages):
         early_s = stages.early_s(schedule, self._many)
         last_s = max(self._behind_s(place) - early_s[place] for place in self._places)
         return start_s + path_s + last_s
+
+    def _one_after_another(self, forward_s: list[float], sent_s: list[float]) -> float:
+        """Inference, whose batches follow one another without a pause.
+
+        Each of p places does its first stage of p micro-batches, then its next stage of these; the
+        link behind it carries one at a time. A batch takes as long as the last of some such groups.
+        """
+        p, many = self._axes.pp, GROUPS if self._axes.pp > 1 else 1
+        free_s, link_s, ended_s = [0.0] * p, [0.0] * p, [0.0]
+        for _ in range(many):
+            came_s = [0.0] * p
+            for k, (pass_s, send_s) in enumerate(zip(forward_s, sent_s, strict=True)):
+                place = k % p
+                for i, at_s in enumerate(came_s):
+                    free_s[place] = max(free_s[place], at_s) + pass_s
+                    link_s[place] = max(free_s[place], link_s[place]) + send_s
+                    came_s[i] = link_s[place]
+            ended_s.append(free_s[-1])
+        return self._many / p * (ended_s[-1] - ended_s[-2])
 
     def _gathered(self, forward_s: list[float], backward_s: list[float]) -> float:
         """Weights in parts lengthen passes, and the start, which is returned."""

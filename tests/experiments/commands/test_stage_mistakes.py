@@ -100,6 +100,11 @@ FLUSHED = "No effect, as schedule {} flushes after each batch: batches."
             [*ONE, "--mode", "inference", "--recompute", "full"],
             "No effect, in inference: recompute.",
         ),
+        (
+            ["--parallel", "dp=4,pp=2", "--mode", "inference", "--optimizer", "adam"]
+            + ["--bucket", "0", "--tied", "copies"],
+            "No effect, in inference: optimizer, bucket, tied copies.",
+        ),
         ([*ONE, "--micro-batch", "2", "--tied", "copies"], "No effect, without stages: tied"),
         ([*ONE, "--micro-batch", "2", "--batches", "3"], FLUSHED.format("1f1b")),
         ([*ONE, "--micro-batch", "2", "--schedule", "gpipe"], ""),  # it holds more
@@ -116,6 +121,26 @@ def test_what_a_step_of_one_stage_does_not_read_is_said(
     found = said_of(options, capsys)
     assert said in found
     assert found.count("No effect") == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["fit", "--recompute", "full", "--schedule", "gpipe", "--best", "1"], "schedule."),
+        (["sweep", "--planners", "data_parallel", "--vary", "recompute=none,full"], "recompute."),
+    ],
+)
+def test_studies_of_inference_say_what_training_alone_reads(
+    command: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb, *options = command
+    network = ["--networks"] if verb == "sweep" else []
+    place = ["--array", "dgx-h100", "--batch", "16", "--mode", "inference", "--optimizer", "adam"]
+    assert main([verb, *network, "gpt2:layers=2", *place, *options]) == 0
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "No effect" in line)
+    assert "recompute" in told
+    assert "optimizer" in told
+    assert told.endswith(said) or verb == "sweep"
 
 
 def test_copies_of_weights_that_no_layer_shares(capsys: pytest.CaptureFixture[str]) -> None:

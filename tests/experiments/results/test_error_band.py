@@ -196,6 +196,18 @@ def test_no_band_is_told_where_no_measured_step_is_known() -> None:
     assert "rror band" not in text_of(*result.tables())
 
 
+def test_steps_under_the_papers_formulas_have_no_band() -> None:
+    """Measured steps stand beside predictions of the deployed model alone."""
+
+    def band(model: str) -> object:
+        return accelarray.simulate(
+            "gpt2:layers=1", "data_parallel", "dgx-h100", 64, execution=model
+        ).error_band
+
+    assert band("deployed")
+    assert band("published") is None
+
+
 def test_the_band_of_several_steps_holds_each_of_theirs() -> None:
     networks = "gpt2:layers=2", "gpt2-xl:layers=2"
     cases = [simulate(**ONE | {"network": name}, planner="owt").case for name in networks]

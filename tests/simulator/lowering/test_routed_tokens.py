@@ -239,6 +239,17 @@ def test_a_host_starts_again_what_is_computed_again(recompute: str, again: int) 
     assert took_s == pytest.approx(2 * 30e-3 + again * 10e-3, rel=0.02)
 
 
+def test_the_published_model_has_no_hosts() -> None:
+    """Its formulas are the papers', which wait for no launch."""
+
+    def took_ps(host: str) -> int:
+        array = load_array("dgx-h100", [f"devices.0.roofline.host_layer={host}"])
+        plan = plan_of(Case(NETWORK, "data_parallel", array, 16))
+        return simulate(NETWORK, plan, array).iteration_ps
+
+    assert took_ps("1 s") == took_ps("0 s")
+
+
 def test_a_host_goes_on_while_tokens_are_on_their_way() -> None:
     """With links of 1 MB/s exchanges alone take longer than 5 ms of launches."""
 

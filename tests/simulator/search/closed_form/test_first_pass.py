@@ -281,10 +281,21 @@ def test_inference_has_nothing_behind_forward_passes() -> None:
     assert {(one.recompute, one.update, one.schedule) for one in every} == {("none", "", "")}
     for choice in (every[n] for n in draw.choice(len(every), 8, replace=False)):
         estimate, outputs = first.estimate(of.layout(choice)), run_choice(of.case(choice))
-        near = 0.02 if choice.axes.vp == 1 else 0.2  # several stages wait for each other
+        near = 0.02 if choice.axes.vp == 1 else 0.05
         assert estimate.seconds == pytest.approx(outputs["iteration_s"], rel=near)
         peak = max(one["peak_bytes"] for one in outputs["memory"])
         assert estimate.peak_bytes == pytest.approx(peak, rel=0.15)
+
+
+@pytest.mark.parametrize("bandwidth", ["450 GB/s", "10 GB/s"])
+@pytest.mark.parametrize("axes", [Axes(dp=4, pp=2, vp=6), Axes(dp=2, pp=4, vp=3), Axes(dp=4, pp=2)])
+def test_stages_of_inference_wait_for_what_comes_back(axes: Axes, bandwidth: str) -> None:
+    """A quarter too fast on links of 10 GB/s, as sends were taken to hide behind other passes."""
+    changes = ["nodes=1", f"topology.levels.0.bandwidth={bandwidth}"]
+    place = load_array("h100-cluster", changes, usual=True)
+    of = Choices(load_network("gpt2"), place, 64, replace(deployed(place), mode="inference"))
+    ours, engine = seconds_of(of, Choice(axes, 1))
+    assert ours == pytest.approx(engine, rel=0.002)
 
 
 @pytest.mark.parametrize("update", ["", "sharded", "gradients"])
