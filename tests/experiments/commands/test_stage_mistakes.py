@@ -84,6 +84,7 @@ def test_more_blocks_again_than_a_stage_has_are_said(
 
 ONE, ALONE = ["--parallel", "dp=8"], "No effect, without stages or micro-batches: "
 PLANNED = ["--planner", "data_parallel"]
+TRAINED = ["--optimizer", "adam", "--bucket", "0", "--tied", "copies"]
 FLUSHED = "No effect, as schedule {} flushes after each batch: batches."
 
 
@@ -101,8 +102,7 @@ FLUSHED = "No effect, as schedule {} flushes after each batch: batches."
             "No effect, in inference: recompute.",
         ),
         (
-            ["--parallel", "dp=4,pp=2", "--mode", "inference", "--optimizer", "adam"]
-            + ["--bucket", "0", "--tied", "copies"],
+            ["--parallel", "dp=4,pp=2", "--mode", "inference", *TRAINED],
             "No effect, in inference: optimizer, bucket, tied copies.",
         ),
         ([*ONE, "--micro-batch", "2", "--tied", "copies"], "No effect, without stages: tied"),
