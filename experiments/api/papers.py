@@ -123,21 +123,33 @@ def reproduce(
         return PaperResult(paper, made)
 
 
+THEIRS = ("the paper's", "off by")
+MOST_BESIDE = 2
+"""Planners whose values have the paper's beside them in columns."""
+
+
 def _bars(figure: Figure) -> Table:
     """A row for each network (or size), and for each planner ours, theirs and the difference.
 
-    Where many planners have one published value each, theirs are rows at the end: columns of
-    them would not fit a terminal.
+    A terminal has no room for many planners' columns: those with one published value each have
+    theirs in rows at the end, others have a row for each planner.
     """
     (axis,) = figure.axes
     printed = [row for row in figure.rows if row["published"] is not None]
     compared = {row["planner"] for row in printed}
     unit = "".join(figure.label.partition(" [")[1:])
     beneath = len(figure.planners) > 2 and len({row[axis] for row in printed}) == 1
+    if len(compared) > MOST_BESIDE and not beneath:
+        names = [axis, "planner"]
+        each = [
+            [*(str(row[k]) for k in names), f"{row['ours']:.4g}", *_theirs(row)]
+            for row in figure.rows
+        ]
+        return table_of("", [*names, f"ours{unit}", *THEIRS], names, each)
     heads, lines = [axis], dict[Any, list[str]]()
     for planner in figure.planners:
         beside = planner in compared and not beneath
-        heads += [f"{planner}{unit}", *(["the paper's", "off by"] if beside else [])]
+        heads += [f"{planner}{unit}", *(THEIRS if beside else ())]
     for row in figure.rows:
         cells = lines.setdefault(row[axis], [f"{row[axis]}"])
         cells.append(f"{row['ours']:.4g}")
@@ -147,7 +159,7 @@ def _bars(figure: Figure) -> Table:
     if beneath:
         of = {row["planner"]: _theirs(row) for row in printed}
         columns = zip(*(of.get(planner, ("", "")) for planner in figure.planners), strict=True)
-        for name, texts in zip(("the paper's", "off by"), columns, strict=True):
+        for name, texts in zip(THEIRS, columns, strict=True):
             table.add_row(name, *texts)
     return table
 

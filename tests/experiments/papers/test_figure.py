@@ -101,6 +101,22 @@ def test_one_published_value_for_each_of_many_planners_is_a_row_at_the_end() -> 
     ]
 
 
+def test_published_values_of_many_planners_are_rows_that_fit() -> None:
+    """In columns a terminal of 80 cut digits: "0.0121" became "0.01"."""
+    planners = "model_parallel", "data_parallel", "hypar"
+    rows = [
+        {"network": network, "planner": one, "ours": 0.01206}
+        | {"published": 0.0121, "difference": -0.003}
+        for network in ("Lenet-c", "VGG-A")
+        for one in planners
+    ]
+    text = to_table(m=Figure("t", "x [GB]", rows=tuple(rows)))
+    shown = cells(text)
+    assert shown[0] == ["network", "planner", "ours [GB]", "the paper's", "off by"]
+    assert shown[4] == ["VGG-A", "model_parallel", "0.01206", "0.0121", "-0.3%"]
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_plans_as_a_table() -> None:
     plans = (
         {"network": "n", "levels": ["01", "10"], "published": ["01", "11"], "same": False},
