@@ -384,10 +384,12 @@ class PartialSums:
         if not mesh.halves:
             return self._alike_in_block(mesh)
         partial = self._partial(mesh.split_types)
-        if not partial and not (inside and mesh.group.together):
+        if not partial and not inside:
             return None
         first, second = (self._alike(half, inside=True) for half in mesh.halves)
         if not first or not second:
+            return None
+        if not mesh.group.together and not self._equal(first, second):
             return None
         behind = second.rows + mesh.halves[0].cores
         if partial:
@@ -398,6 +400,11 @@ class PartialSums:
         cuts = (tuple(mesh.split_types[v] for v in self.nodes), *first.cuts, *second.cuts)
         return _Alike(np.vstack([first.rows, behind]), cuts, first.shards)
 
+    def _equal(self, first: _Alike, second: _Alike) -> bool:
+        """Whether two halves' devices have sums of one size."""
+        one, other = self.size(first.shards), self.size(second.shards)
+        return abs(one - other) <= ROUNDING * max(one, other)
+
     def _alike_in_block(self, mesh: Mesh) -> _Alike | None:
         block, partial = mesh.block, tuple(map(self._partial, mesh.types))
         if block is None:
@@ -405,7 +412,7 @@ class PartialSums:
         if all(partial):
             return _Alike(np.flatnonzero(mesh.mask(self.nodes))[np.newaxis], (), block.largest)
         busy = block.busy(self.nodes)
-        if not mesh.group.together or not busy.all():
+        if not busy.all():
             return None
         levels = zip(mesh.types, partial, strict=True)
         cuts = tuple(tuple(types[v] for v in self.nodes) for types, all_ in levels if not all_)

@@ -118,9 +118,9 @@ def test_a_memory_that_nobody_waits_for_makes_the_estimate_exact() -> None:
 def test_inference_is_the_forward_part() -> None:
     forward = step("resnet18", execution=dataclasses.replace(DEPLOYED, mode="inference"))
     whole = step("resnet18")
-    phases = [part.operator.phase for part in forward.parts]
-    assert set(phases) == {Phase.FORWARD}
-    assert len(phases) == sum(p.operator.phase is Phase.FORWARD for p in whole.parts)
+    ahead = [p.operator.name for p in whole.parts if p.operator.phase is Phase.FORWARD]
+    names = [part.operator.name for part in forward.parts]
+    assert names == [name for name in ahead if not name.endswith(" statistics")]
     assert forward.estimate_s(UNITS) < 0.45 * whole.estimate_s(UNITS)
 
 

@@ -215,6 +215,42 @@ def test_unlike_devices_gather_as_one_where_that_is_quicker(swap_ps: int, togeth
     assert (("all-gather", 4) in sizes) is not together
 
 
+@pytest.mark.parametrize(
+    ("cut", "mirrored", "together"), [(0.5, False, True), (0.6, False, False), (0.5, True, True)]
+)
+def test_unlike_devices_with_equal_sums_sum_as_one(
+    cut: float, mirrored: bool, together: bool
+) -> None:
+    """Two kinds, 60 and 40 of 100 samples; each half cuts outputs in two and then samples.
+
+    Or the other way round in one half. Devices 0 1 4 5 have sums of the first outputs, or 0 1 4 6.
+    """
+    net = Builder("one", 16, 1)
+    net.linear("one", 32)
+    graph = partition_graph(net.build())
+    group = Group(((device(), 4), (device(name="e"), 4)), leaf="core")
+    columns, samples = (Partition(III, cut),), (Partition(I, 0.5),)
+    by_columns = Split(columns, 0.0, (Split(samples, 0.0, (None,)),) * 2)
+    by_samples = Split(samples, 0.0, (Split(columns, 0.0, (None, None)),) * 2)
+    halves = (by_columns, by_samples if mirrored else by_columns)
+    root = Division(graph, Counting.EXACT, blocks=True, folded=False).divide(
+        Split((Partition(I, 0.6),), 0.0, halves), group, 100
+    )
+
+    def size(shards: Shards) -> float:
+        return shards[0].inputs * shards[0].outputs
+
+    sums = PartialSums((0,), Layout(0, RESULT[Phase.GRADIENT]), size, alone_ps=lambda _: 1)
+    found = sums.complete(root)
+    assert ([one.collective for one in found] == ["all-reduce"]) is together
+    if together:
+        (members,) = found[0].groups
+        own = {core: dict(path[1] + path[2])[III] for core, _, path in paths(root)}
+        assert sorted(map(len, members.rows())) == [4, 4]
+        for row in members.rows():
+            assert len({own[core] for core in row}) == 1
+
+
 @pytest.mark.parametrize("phase", [Phase.GRADIENT, Phase.FORWARD, Phase.BACKWARD])
 @given(divided(), st.data())
 def test_sums_move_twice_every_copy_but_one(
