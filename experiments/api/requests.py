@@ -23,7 +23,7 @@ from experiments.studies.step_numbers import parse_metrics
 from hardware import Array
 from planners import Objective, Plan, Planner
 from simulator import Execution
-from workloads import Network
+from workloads import Network, partition_graph
 
 BATCH = 512
 
@@ -133,6 +133,13 @@ def _tell_unused(made: Plan, model: Execution) -> None:
             tell(f"the plan's {name} is not read: the array's stack, or an option, says {own}")
 
 
+def _tell_of_network(plan: Plan, network: Network) -> None:
+    """Say that a plan was made for another network, of which all layers are called alike."""
+    made, run = (name.partition(",")[0] for name in (plan.network, network.name))
+    if made != run and plan.nodes == tuple(node.name for node in partition_graph(network)):
+        tell(f"the plan was made for {made}, and is run on {run}")
+
+
 def cases_of(
     network: object,
     planners: Sequence[object],
@@ -148,6 +155,9 @@ def cases_of(
     chosen = [inputs.planner_of(planner, options) for planner in planners]
     asked = conditions(chosen, array, batch, execution, changes, options, folded=folded)
     resolved = inputs.network_of(network, transforms_of(options), asked.array)
+    for planner in chosen:
+        if isinstance(planner, Planned):
+            _tell_of_network(planner.plan, resolved)
     cases = [asked.case(resolved, planner) for planner in chosen]
     check_memory(cases, options.get("max_memory"))
     return cases

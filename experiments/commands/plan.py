@@ -194,8 +194,15 @@ def _pipedream(args: argparse.Namespace) -> tuple[Answer, list[str]]:
     with progress_bar(len(levels) * len(states)) as done:
         plan = plan_stages(states, levels, model, rules, done)
     notes = list(plan.notes)
-    if model.first_source and len(profile.nodes) > 1 + len({b for _, b in profile.edges}):
-        notes.append("As in the released program, a plan begins with the first input of the file.")
+    if not states.every:
+        why = (
+            "As in the released program"
+            if model.first_source
+            else "As there are many ways to cut it"
+        )
+        notes.append(
+            f"{why}, a plan begins with the first of several inputs: others may be faster."
+        )
     if rules.fewer and rules.memory_bytes is not None:
         notes.append(
             "Memory counts machines that stay idle as stages behind, so a --hierarchy of fewer "

@@ -13,7 +13,7 @@ from experiments.files.export import exported
 from experiments.output import frame_of, table_of, width
 from experiments.pictures.plan_map import describe, plot_plan, stretches
 from experiments.results.result import Result
-from experiments.studies.case import Case
+from experiments.studies.case import Case, Planned
 from experiments.studies.pipelining import no_effect
 from experiments.studies.speedups import inexact
 from hardware import Array
@@ -24,6 +24,9 @@ from simulator import usual
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+
+AS_WRITTEN = "Costs and bounds are as the plan was given; they are not calculated again."
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -55,6 +58,7 @@ class PlanResult(Result):
         """What was asked that a plan does not hold, in a sentence."""
         asked, own = self.case.execution, usual(self.case.array)
         said = no_effect(self.case.network, self.case.array, asked, self.plan)
+        said += [AS_WRITTEN] * isinstance(self.case.planner, Planned)
         lacks = [f"--recompute {asked.recompute}"] * (asked.recompute not in ("", "none"))
         if asked.bucket_bytes not in (None, own.bucket_bytes, self.plan.bucket_bytes):
             lacks.append(f"bucket={asked.bucket_bytes:g}")

@@ -8,7 +8,7 @@ one state has more than a smaller one, so all edges between stages go forwards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,8 @@ class States:
     are proper parts of it. Sums over a state's layers, of shape (n,): ``time_s`` of
     both passes, ``activation_bytes``, ``parameter_bytes``. What crosses a cut after
     it: ``sent_bytes`` of layers that feed one outside, ``counted_bytes`` what
-    PipeDream's program takes for that (see ``_counted``).
+    PipeDream's program takes for that (see ``_counted``). ``every`` is false where these are
+    the states that begin with the first of several sources alone.
     """
 
     profile: Profile
@@ -41,6 +42,7 @@ class States:
     parameter_bytes: Floats
     sent_bytes: Floats
     counted_bytes: Floats
+    every: bool = True
 
     def __len__(self) -> int:
         return len(self.members)
@@ -55,16 +57,24 @@ class States:
 def states_of(profile: Profile, *, first_source: bool = False) -> States:
     """All states of a profile, or as PipeDream's program has them with ``first_source``.
 
-    The program begins with the first source of a file alone; others come in with the first
-    layer that needs them. Raises PlanError where there are more than MOST_STATES: many long
-    branches side by side have as many states as their lengths multiplied.
+    The program begins with the first source alone (of each unconnected part); others come in with
+    the first layer that needs them. So are states here where all of them are more than
+    MOST_STATES, as the 17,000 of a GNMT with three inputs. Raises PlanError where that is too
+    many, too: many long branches side by side have as many states as their lengths multiplied.
     """
     count = len(profile.nodes)
     before, after = neighbours(count, profile.edges)
     ancestors = reachable(topological(count, profile.edges), before)
-    sources = [1 << v for v in range(count) if not before[v]]
-    begun = sources[:1] if first_source else sources
-    found = _closed_sets(profile.name, begun, after, ancestors)
+    sources = [v for v in range(count) if not before[v]]
+    firsts = [*_first_sources(before, after)]
+    found = None if first_source else _closed_sets(sources, after, ancestors)
+    every = found is not None or len(firsts) == len(sources)
+    found = found or _closed_sets(firsts, after, ancestors)
+    if found is None:
+        raise PlanError(
+            f"{profile.name}: more than {MOST_STATES} ways to cut it in two; merge layers of "
+            f"branches that run side by side"
+        )
     members = tuple(sorted(found, key=lambda mask: (mask.bit_count(), mask)))
     table = as_table(members, count)
     sizes = table.sum(axis=1)
@@ -83,6 +93,7 @@ def states_of(profile: Profile, *, first_source: bool = False) -> States:
         table @ np.array([node.parameter_bytes for node in nodes]),
         as_table(sent, count) @ activations,
         as_table(counted, count) @ activations,
+        every,
     )
 
 
@@ -95,27 +106,42 @@ def as_table(masks: Sequence[int], count: int) -> Floats:
 
 
 def _closed_sets(
-    name: str, sources: Sequence[int], after: Sequence[int], ancestors: Sequence[int]
-) -> set[int]:
-    """From one of the sources on, each time with one layer more and all that leads to it."""
-    found = set(sources)
+    sources: Sequence[int], after: Sequence[int], ancestors: Sequence[int]
+) -> set[int] | None:
+    """From one of the sources on, each time with one layer more and all that leads to it.
+
+    None of more than MOST_STATES.
+    """
+    begun = [1 << v for v in sources]
+    found = set(begun)
     todo = list(found)
     while todo:
         mask = todo.pop()
         fed = 0
         for v in bits(mask):
             fed |= after[v]
-        grown = [mask | source for source in sources] if len(sources) > 1 else []
+        grown = [mask | source for source in begun] if len(begun) > 1 else []
         grown += [mask | ancestors[v] | 1 << v for v in bits(fed & ~mask)]
         fresh = set(grown) - found
         found |= fresh
         todo += fresh
         if len(found) > MOST_STATES:
-            raise PlanError(
-                f"{name}: more than {MOST_STATES} ways to cut it in two; merge layers of "
-                f"branches that run side by side"
-            )
+            return None
     return found
+
+
+def _first_sources(before: Sequence[int], after: Sequence[int]) -> Iterator[int]:
+    """The first source of each connected part, in the order of nodes."""
+    seen = 0
+    for v in range(len(before)):
+        if before[v] or seen >> v & 1:
+            continue
+        yield v
+        todo = 1 << v
+        while todo:
+            one = (todo & -todo).bit_length() - 1
+            seen |= 1 << one
+            todo = (todo | before[one] | after[one]) & ~seen
 
 
 def _counted(

@@ -45,6 +45,23 @@ def test_any_source_may_begin() -> None:
 def test_in_the_program_other_sources_come_with_what_needs_them() -> None:
     graph = profile({"a": "b", "b": "d", "c": "d"})
     assert cuts(graph, first_source=True) == [set("a"), set("ab"), set("abcd")]
+    assert not states_of(graph, first_source=True).every
+    assert states_of(graph).every
+
+
+def test_many_cuts_of_several_sources_begin_with_the_first() -> None:
+    """Twelve inputs of one sum have 4,096 sets that hold what leads to them."""
+    nodes = tuple(ProfileNode(str(i), "", 1.0, 0.0, 1.0, 1.0) for i in range(14))
+    edges = (*((i, 12) for i in range(12)), (12, 13))
+    states = states_of(Profile("wide", nodes, edges))
+    assert not states.every
+    assert [len(states.names(None, j)) for j in range(len(states))] == [1, 13, 14]
+
+
+def test_unconnected_parts_begin_with_their_firsts_each() -> None:
+    found = cuts(profile({"a": "c", "b": "c", "d": "e"}), first_source=True)
+    assert set("b") not in found
+    assert found[-1] == set("abcde")
 
 
 def test_unconnected_parts_are_all_there() -> None:
