@@ -52,6 +52,7 @@ from experiments.studies.case import Case
 from experiments.studies.running.estimate import check_memory, forewarn
 from experiments.studies.unread import changed
 from hardware import Array
+from hardware.units import ELEMENT_BYTES
 from simulator import Execution, memory_of, overflow, usual
 
 if TYPE_CHECKING:
@@ -188,6 +189,9 @@ def _execution(options: DesignOptions, array: Array) -> Execution:
     found = execution_of("deployed", cast("ModelOptions", options), array)
     for said in changed(array, found):
         tell(said)
+    width = array.group.arithmetic.element_bytes
+    if width != ELEMENT_BYTES:
+        tell(f"area and power are those of 16-bit arithmetic, although elements have {width:g} B")
     return found
 
 

@@ -105,6 +105,11 @@ def _clocks(data: dict[str, Any]) -> list[str]:
     return [said] if own != base else []
 
 
+def _watts(power_w: float) -> str:
+    """Whole watts of a hundred or more, else three digits."""
+    return f"{power_w:.0f}" if power_w >= 100 else f"{power_w:.3g}"
+
+
 def tables(data: dict[str, Any]) -> list[Table | str]:
     """The base and the candidates, then how they were found, as people read it."""
     shown = [
@@ -112,7 +117,7 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
             "design": _name(ran),
             "value": f"{ran['value']:.3f}",
             "mm2": f"{ran['area_mm2']:.1f}",
-            "W": f"{ran['power_w']:.0f}",
+            "W": _watts(ran["power_w"]),
             "samples/s": "; ".join(readable(n["samples_per_s"]) for n in ran["networks"].values()),
         }
         for ran in (data["base"], *_first(data["candidates"]))
@@ -123,7 +128,7 @@ def tables(data: dict[str, Any]) -> list[Table | str]:
         f"{data['mode'].capitalize()}, batch {data['batch']:,}, {data['planner']}.",
         f"{data['search']} search: {data['evaluations']:,} evaluations of {data['designs']:,} "
         f"designs in {data['search_s']:.2f} s; at most {data['area_mm2']:.1f} mm2 and "
-        f"{data['power_w']:.0f} W a chip.",
+        f"{_watts(data['power_w'])} W a chip.",
         "A design is matrix units x depth x width, vector units x lanes, buffer; values are "
         "runs on the engine.",
         *_clocks(data),

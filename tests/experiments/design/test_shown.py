@@ -148,3 +148,15 @@ def test_every_format_has_designs_of_places(form: str, capsys: pytest.CaptureFix
 )
 def test_a_best_that_loses_is_no_winner(value: float, said: str) -> None:
     assert said in [part for part in tables(data(ran(4, value=value))) if isinstance(part, str)]
+
+
+def test_elements_of_another_width_than_the_fits_are_told() -> None:
+    with pytest.warns(accelarray.AccelarrayWarning, match="16-bit arithmetic, although .* 1 B"):
+        accelarray.design(
+            "lenet", array="ultra96-v2-1", batch=8, mode="inference", power=200, area=200
+        )
+
+
+def test_few_watts_are_told_in_three_digits() -> None:
+    text = text_of(data(ran(4)) | {"power_w": 2.4799})
+    assert "2.48 W a chip" in " ".join(text.split())
