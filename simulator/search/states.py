@@ -105,26 +105,15 @@ def layouts_by_level(states: States, as_type: Sequence[PartitionType]) -> list[I
     return found
 
 
-@lru_cache(maxsize=16)
 def moves(
     one: States, held: Sequence[PartitionType], other: States, read: Sequence[PartitionType]
-) -> tuple[Ints, Ints, Ints]:
-    """What re-laying changes and gathers: distinct pairs of sets of levels, and which of them.
-
-    The last by the holder's and the reader's state.
-    """
+) -> tuple[Ints, Ints]:
+    """The levels at which re-laying changes and gathers, by the holder's and the reader's state."""
     own = [mask[:, np.newaxis] for mask in layouts_by_level(one, held)]
     asked = layouts_by_level(other, read)
     changes = (own[I] & asked[II]) | (own[II] & asked[I])
     gathers = (own[I] | own[II]) & asked[III]
-    levels = one.types.shape[1]
-    pairs = changes << levels | gathers
-    occurs = np.zeros(1 << 2 * levels, dtype=np.bool_)
-    occurs[pairs] = True
-    both = np.flatnonzero(occurs)
-    number = np.zeros(len(occurs), dtype=np.int64)  # by pair: sorting a million takes ten times
-    number[both] = np.arange(len(both))
-    return both >> levels, both & ((1 << levels) - 1), number[pairs]
+    return changes, gathers
 
 
 def is_state(

@@ -241,17 +241,9 @@ class Tables:
     ) -> Floats:
         """By the holder's and the reader's state; ``fraction`` is what the reader's core reads."""
         one, other = self.nodes[holder], self.nodes[reader]
-        parts, which = np.unique(fraction, return_inverse=True)
-        changes, gathers, number = moves(one.states, held, other.states, read)
-        pairs = number * len(parts) + which.reshape(-1)
-        found = np.zeros(len(changes) * len(parts))
         busy = ~(one.empty[:, np.newaxis] | other.empty)
-        found[pairs[busy]] = 1.0
-        occurs = found.nonzero()[0]
-        move, part = np.divmod(occurs, len(parts))
-        size = whole_bytes * parts[part]
-        found[occurs] = self.relaid_s(changes[move], gathers[move], size)
-        return np.where(busy, found[pairs], 0.0)
+        size = np.where(busy, whole_bytes * fraction, 0.0)
+        return self.relaid_s(*moves(one.states, held, other.states, read), size)
 
     def relaid_s(self, changes: Ints, gathers: Ints, size_bytes: Floats) -> Floats:
         """Seconds until cores have so many bytes, of parts that change places and are gathered."""

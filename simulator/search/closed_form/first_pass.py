@@ -54,14 +54,11 @@ class _Step(StepStages):
 
     def estimate(self, room: float) -> Estimate:
         """Its time, where it fits, and memory."""
-        held = [self._held(place) for place in self._places]
-        whole = [self._of.capacity_bytes(self._axes, place) for place in self._places]
-        peaks = [
-            each + self._passing(place) for each, place in zip(held, self._places, strict=True)
-        ]
-        share, most = max((each / one, each) for each, one in zip(peaks, whole, strict=True))
-        held_share = max(each / one for each, one in zip(held, whole, strict=True))
-        return Estimate(self._seconds() if share <= room else inf, most, share, held_share)
+        peaks = [(place, self._held(place) + self._passing(place)) for place in self._places]
+        share, most = max(
+            (peak / self._of.capacity_bytes(self._axes, place), peak) for place, peak in peaks
+        )
+        return Estimate(self._seconds() if share <= room else inf, most, share)
 
     def _seconds(self) -> float:
         forward_s = [one.forward_s for one in self._stages]

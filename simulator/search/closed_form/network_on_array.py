@@ -47,15 +47,11 @@ class Layout:
 
 
 class Estimate(NamedTuple):
-    """Seconds of a step, bytes on the fullest device, and which share of its memory they are.
-
-    ``held_share`` is the largest share that is held all the time.
-    """
+    """Seconds of a step, bytes on the fullest device, and which share of its memory they are."""
 
     seconds: float
     peak_bytes: float
     share: float
-    held_share: float
 
 
 class NetworkOnArray:

@@ -1,20 +1,17 @@
 """Which of many layouts are fastest by the first pass, without an estimate of each.
 
-Three things are used that remove none of the fastest:
+Two things are used that remove none of the fastest:
 
 - What computes more again takes longer, and is tried only where less does not fit in memory.
-- Larger micro-batches hold more. Where the smaller ones do not fit in any way, they do not.
 - A step takes at least what its micro-batches take through all pieces, divided by the stages.
   Larger micro-batches, more computed again and more parts of tp and cp save none of the devices'
   time. So layouts are left out where this bound is above the slowest estimate asked for.
-
-Stages of other sizes than the usual, and other schedules, are tried only where the usual are
-NEAR that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
 from heapq import heappush, heapreplace
 from math import inf
 
@@ -22,9 +19,6 @@ from planners import Axes, PlanError
 from simulator.search.closed_form.first_pass import FirstPass
 from simulator.search.closed_form.network_on_array import Estimate, Layout
 
-NEAR = 1.25
-"""How much slower than the slowest that is asked for the usual stages and schedule may be, where
-others are tried."""
 MODES = ("none", "selective", "number", "full")
 
 
@@ -48,21 +42,20 @@ class Ranking:
 
     def add(self, split: Axes, layouts: Iterable[Layout]) -> None:
         """Estimate layouts of one tp, sp, cp and ep, from small micro-batches on."""
-        full = set[tuple[Axes, str]]()
-        sizes: dict[int, dict[tuple[Axes, str], list[Layout]]] = {}
+        sizes = defaultdict[int, dict[Hashable, list[Layout]]](dict)
         for one in layouts:
-            alike = sizes.setdefault(one.micro_batch, {})
-            alike.setdefault((one.axes, one.update), []).append(one)
+            but_recompute = one.axes, one.update, one.schedule, one.firsts
+            sizes[one.micro_batch].setdefault(but_recompute, []).append(one)
         for size, alike in sorted(sizes.items()):
-            for key, some in alike.items():
-                if key in full or self._bound_s(split, size) >= self._worst_s:
-                    continue
-                if not self._usual_first(some):
-                    full.add(key)
+            for modes in alike.values():
+                if self._bound_s(split, size) >= self._worst_s:
+                    break
+                self._lightest(sorted(modes, key=lambda one: weight(one.recompute)))
                 if size not in self._least.get(split, {}) and not self.unknown:
-                    seconds = self._pass.table(key[0], 0, size, some[0].recompute).seconds
+                    first = modes[0]
+                    table = self._pass.table(first.axes, 0, size, first.recompute)
                     ways = split.tp * split.cp
-                    self._least.setdefault(split, {})[size] = seconds * ways / size
+                    self._least.setdefault(split, {})[size] = table.seconds * ways / size
 
     def _bound_s(self, split: Axes, size: int) -> float:
         """What a step takes at least, by what splits into fewer parts take."""
@@ -74,39 +67,18 @@ class Ranking:
                 least = max(least, *below, 0.0)
         return self._pass.batch * least / self._pass.array.group.size
 
-    def _usual_first(self, layouts: Iterable[Layout]) -> bool:
-        """Estimate layouts that differ in stages and schedule; False where the usual do not fit.
-
-        Others than the usual are tried where that is nearly fast enough.
-        """
-        sorts: dict[tuple[str, tuple[int, ...]], list[Layout]] = {}
-        for layout in layouts:
-            sorts.setdefault((layout.schedule, layout.firsts), []).append(layout)
-        usual, *others = (
-            sorted(one, key=lambda each: weight(each.recompute)) for one in sorts.values()
-        )
-        found = self._lightest(usual)
-        if found is None:
-            return False
-        for modes in others if found.seconds < NEAR * self._worst_s else ():
-            self._lightest(modes)
-        return True
-
-    def _lightest(self, modes: Sequence[Layout]) -> Estimate | None:
-        """Keep what computes least again of what fits; None where nothing fits."""
+    def _lightest(self, modes: Iterable[Layout]) -> None:
+        """Keep what computes least again of what fits."""
         for one in modes:
             try:
                 found = self._pass.estimate(one, self._room)
             except PlanError:
                 self.unknown.append(one)
-                return Estimate(0.0, 0.0, 0.0, 0.0)
+                return
             if found.seconds < inf:
                 self._keep(one, found)
-                return found
+                return
             self.too_large += 1
-            if found.held_share > self._room:
-                break  # whatever is computed again
-        return None
 
     @property
     def _worst_s(self) -> float:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from math import gcd, inf
 
 from hardware import Array
@@ -40,8 +40,8 @@ MOST_MIXED = 8
 """Candidates with all kinds in each stage: at most so many, for their estimates are rough."""
 SLOWEST = 4
 """Most micro-batches of a round for a replica of the slowest kind."""
-LEAST, MOST, MOST_PASSES = 4, 48, 3000
-"""Fewest and most candidates to simulate, and most passes of pieces in their simulations."""
+MOST = 20
+"""Candidates whose stages have one kind each: at most so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,6 @@ class Candidate:
     recompute: str
     alike: bool
     """Whether all stages have as many replicas."""
-    passes: int
     ep: int = 1
 
     @property
@@ -88,14 +87,12 @@ def candidates(
     for how in recompute or (execution.recompute,):
         own = replace(execution, recompute=how)
         for size in _sizes(array, batch):
-            every = [StageCosts(network, array, own, size, ep=ep) for ep in degrees]
-            plain = every[0]
+            plain = StageCosts(network, array, own, size)
+            splits = sorted({False, max(map(len, plain.widths)) > 1})  # by positions only with tp
+            every = [replace(plain, by_positions=sp, ep=ep) for sp in splits for ep in degrees]
             searches = [(costs, one) for costs in every for one in _searches(costs, batch)]
             if min(search.least_s for _, search in searches) > NEAR * worth_s:
                 break  # smaller micro-batches take longer still
-            if max(map(len, plain.widths)) > 1:
-                split = [costs.split_by_positions() for costs in every]
-                searches += [(costs, one) for costs in split for one in _searches(costs, batch)]
             for costs, search in searches:
                 for seconds, stages in search.best(NEAR * worth_s):
                     wide = any(search.options[one.option].tp > 1 for one in stages)
@@ -103,11 +100,11 @@ def candidates(
                         worth_s = min(worth_s, seconds)
                         found.append(_candidate(seconds, stages, search, costs))
             if own.update not in ZERO_STAGE_OF:
-                mixed += mixed_stages(plain, batch // size)
+                mixed += mixed_stages(every[0], batch // size)
     found.sort(key=lambda one: one.seconds)
     mixed.sort(key=lambda one: one.seconds)
     worth = [one for one in mixed if one.seconds <= NEAR * worth_s]
-    return [*_likeliest(found, NEAR * worth_s), *worth[:MOST_MIXED]]
+    return [*islice(_likeliest(found, NEAR * worth_s), MOST), *worth[:MOST_MIXED]]
 
 
 def check_kinds(array: Array, execution: Execution) -> None:
@@ -119,15 +116,12 @@ def check_kinds(array: Array, execution: Execution) -> None:
 
 
 def _likeliest(found: Sequence[Candidate], worth_s: float) -> Iterator[Candidate]:
-    """Candidates to simulate: a few of each sort, until MOST or MOST_PASSES is reached."""
-    sorts, kept, passes = Counter[tuple[bool, int, int, str]](), 0, 0
+    """Candidates worth a simulation: a few of each sort."""
+    sorts = Counter[tuple[bool, int, int, str]]()
     for one in found:
-        if one.seconds > worth_s or kept == MOST or (kept >= LEAST and passes > MOST_PASSES):
-            return
         sort = one.alike, len(one.layers), one.micro_batch, one.recompute
         sorts[sort] += 1
-        if sorts[sort] <= OF_A_SORT:
-            kept, passes = kept + 1, passes + one.passes
+        if one.seconds <= worth_s and sorts[sort] <= OF_A_SORT:
             yield one
 
 
@@ -162,8 +156,6 @@ def _searches(costs: StageCosts, batch: int) -> Iterator[StageSearch]:
 
 def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: StageCosts) -> Candidate:
     group, options = costs.array.group, [search.options[one.option] for one in stages]
-    replicas = [one.replicas for one in options]
-    alike = len(set(replicas)) == 1
     names = [node.name for node in partition_graph(costs.network)]
     return Candidate(
         seconds,
@@ -173,8 +165,7 @@ def _candidate(seconds: float, stages: Stages, search: StageSearch, costs: Stage
         costs.micro_batch,
         costs.by_positions,
         costs.execution.recompute,
-        alike,
-        len(costs.cut.firsts) * search.micro_batches // (replicas[0] if alike else 1),
+        len({one.replicas for one in options}) == 1,
         costs.ep,
     )
 
@@ -222,7 +213,6 @@ def mixed_stages(costs: StageCosts, micro_batches: int) -> Iterator[Candidate]:
                     by_positions=False,
                     recompute=costs.execution.recompute,
                     alike=False,
-                    passes=blocks * group.size,
                 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, inf
 
@@ -27,7 +27,8 @@ from workloads import Cut, Network, partition_graph
 class StageCosts:
     """Stages of a network on an array, with micro-batches of ``micro_batch`` samples.
 
-    ``ep`` replicas of a stage share the experts of each layer (expert parallelism).
+    With ``by_positions`` devices of tp share positions, too (sequence parallelism); ``ep``
+    replicas of a stage share the experts of each layer (expert parallelism).
     """
 
     network: Network
@@ -36,12 +37,6 @@ class StageCosts:
     micro_batch: int
     by_positions: bool = False
     ep: int = 1
-
-    def split_by_positions(self) -> StageCosts:
-        """The same with sequence parallelism. Costs without tp are reused."""
-        found = replace(self, by_positions=True)
-        found.known.update({key: each for key, each in self.known.items() if key[1] == 1})
-        return found
 
     @cached_property
     def _of(self) -> Pieces:
@@ -122,14 +117,14 @@ class StageCosts:
 
     def _pieces(self, kind: int, tp: int) -> tuple[list[Piece], list[Piece]]:
         """Pieces alone, and what each adds to a stage."""
-        if (kind, tp) not in self.known:
+        if (kind, tp) not in self._known:
             axes = Axes(dp=self.ep, ep=self.ep, tp=tp, sp=self.by_positions and tp > 1)
             at, again = self.first(kind), self.execution.recompute
-            self.known[kind, tp] = self._of.measured(axes, self.micro_batch, at, again)
-        return self.known[kind, tp]
+            self._known[kind, tp] = self._of.measured(axes, self.micro_batch, at, again)
+        return self._known[kind, tp]
 
     @cached_property
-    def known(self) -> dict[tuple[int, int], tuple[list[Piece], list[Piece]]]:
+    def _known(self) -> dict[tuple[int, int], tuple[list[Piece], list[Piece]]]:
         """Pieces by kind and width."""
         return {}
 
@@ -202,10 +197,7 @@ class StageCosts:
 
 def replicas_of(most: int, micro_batches: int) -> list[int]:
     """Numbers of replicas to try: powers of two, and equal parts for one to four stages."""
-    if most < 9:
-        found = {*range(1, most + 1)}
-    else:
-        found = {*powers_to(most)} | {most // k for k in range(1, 5)}
+    found = {*powers_to(most)} | {most // k for k in range(1, 5)}
     return sorted(many for many in found if many and not micro_batches % many)
 
 

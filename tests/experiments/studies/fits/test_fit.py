@@ -123,7 +123,7 @@ def test_all_that_fits_is_simulated_where_asked() -> None:
 
 def ranked(*seconds: float) -> tuple[list[Choice], FirstPassed]:
     choices = [Choice(Axes(8), 1 << k) for k in range(len(seconds))]
-    found = {c: Estimate(one, 0.0, 0.0, 0.0) for c, one in zip(choices, seconds, strict=True)}
+    found = {c: Estimate(one, 0.0, 0.0) for c, one in zip(choices, seconds, strict=True)}
     return choices, FirstPassed(len(found), len(found), 0, found, ())
 
 
