@@ -85,6 +85,20 @@ def test_a_plan_for_another_array_says_so(capsys: pytest.CaptureFixture[str], ow
         assert (said in capsys.readouterr().err) is told
 
 
+def test_a_plan_for_another_network_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Their layers are called alike; how large they are no plan says."""
+    path = str(tmp_path / "plan.json")
+    place = ["--array", "tpu-v3-8", "--batch", "64"]
+    planned = ["plan", "gpt2:layers=1:seq=64", "--planner", "hypar", "--format", "json"]
+    assert main([*planned, *place, "--output", path]) == 0
+    for network, told in (("gpt2:layers=1:seq=128", True), ("gpt2:layers=1:seq=64", False)):
+        assert main(["simulate", network, "--plan", path, *place]) == 0
+        said = f"the plan was made for gpt2:layers=1:seq=64, and is run on {network}"
+        assert (said in capsys.readouterr().err) is told
+
+
 def test_what_of_a_plan_a_stack_overrides_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

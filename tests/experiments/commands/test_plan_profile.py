@@ -71,6 +71,27 @@ def test_straight_fewer_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
     tight = json.loads(run(capsys, *args, "--memory", "2 GB")[0])
     assert fewer["pipeline_s"] <= usual["pipeline_s"] < straight["pipeline_s"]
     assert tight["pipeline_s"] > usual["pipeline_s"]
+    said = "Memory counts machines that stay idle as stages behind"
+    for more, told in ((["--fewer"], True), ([], False)):
+        assert (said in run(capsys, *args, "--memory", "2 GB", *more)[1]) is told
+
+
+@pytest.mark.parametrize(
+    ("model", "pipeline_s", "told"), [("paper", 4e-3, False), ("repo", 7e-3, True)]
+)
+def test_of_several_inputs_the_program_begins_with_the_first(
+    model: str, pipeline_s: float, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """a and b (1 and 3 ms) lead to c (4 ms): the best two stages are a b and c."""
+    rest = "backward_compute_time=0.0, activation_size=0.0, parameter_size=1000000000.0"
+    times = {"a": 1.0, "b": 3.0, "c": 4.0}
+    nodes = [f"{n} -- Op() -- forward_compute_time={t}, {rest}" for n, t in times.items()]
+    path = tmp_path / "two.txt"
+    path.write_text("\n".join([*nodes, "\ta -- c", "\tb -- c", ""]))
+    words = ["--profile", str(path), "--planner", "pipedream", "--hierarchy", "2@1 GB/s"]
+    out, err = run(capsys, *words, "--cost-model", model, "--format", "json")
+    assert json.loads(out)["pipeline_s"] == pytest.approx(pipeline_s)
+    assert ("a plan begins with the first of several inputs" in err) is told
 
 
 def test_json_of_max_load(capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,6 +143,14 @@ BAD: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("batches", [-1, 2**20 + 1])
+def test_batches_are_bounded_in_python_too(batches: int) -> None:
+    pipeline = staged().pipeline
+    assert pipeline
+    with pytest.raises(PlanError, match=rf"{batches} batches; 0 \(enough\) to 1,048,576"):
+        replace(pipeline, batches=batches)
+
+
 @pytest.mark.parametrize(("key", "value"), BAD, ids=str)
 def test_malformed_pipelines_are_refused(key: str, value: Any) -> None:
     data = staged().to_json()
