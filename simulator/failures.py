@@ -31,6 +31,10 @@ import simpy
 MONTH_S = 30 * 86_400.0
 MOST_FAILURES = 200_000
 """In all simulated months: with more failures fewer months are simulated, ``FEWEST`` at least."""
+MOST_OF_RUNS = 1_000_000
+"""In all simulated runs of some work."""
+NO_INTERVAL = 1e-6
+"""What rounding leaves of an interval is none."""
 FEWEST = 30
 """If so many have too many failures, a part of each is simulated, which begins with all spares."""
 
@@ -137,16 +141,16 @@ def lasting(
 ) -> tuple[float, float] | None:
     """Mean seconds of a run with ``work_s`` to do, and for how many of them nothing computes.
 
-    None where one of the ``repeats`` takes longer than ``until_s``.
+    None where that is longer than ``until_s``, or takes more than MOST_OF_RUNS failures to tell.
     """
-    runs = [
-        _Month(of, interval_s, seed, number, work_s).lasting(until_s) for number in range(repeats)
-    ]
-    done = [one for one in runs if one is not None]
-    if len(done) < len(runs):
-        return None
-    took_s, idle_s = np.mean(done, axis=0)
-    return float(took_s), float(idle_s)
+    left_s = min(until_s * repeats, MOST_OF_RUNS * of.mean_s)
+    took_s = idle_s = 0.0
+    for number in range(repeats):
+        one = _Month(of, interval_s, seed, number, work_s).lasting(left_s - took_s)
+        if one is None:
+            return None
+        took_s, idle_s = took_s + one[0], idle_s + one[1]
+    return took_s / repeats, idle_s / repeats
 
 
 class _Month:
@@ -214,7 +218,7 @@ class _Month:
     def _ends_s(self, work_s: float) -> float:
         """How long an attempt takes to do the rest of the work; no checkpoint is behind it."""
         left_s = work_s - self._safe_s
-        checkpoints = ceil(left_s / self._interval_s) - 1
+        checkpoints = max(0, ceil(left_s / self._interval_s - NO_INTERVAL) - 1)
         return self._restart_s + left_s + checkpoints * self._of.stall_s
 
     def _trained(self, until_s: float) -> tuple[float, float]:

@@ -64,7 +64,7 @@ class PlanResult(Result):
             lacks.append(f"bucket={asked.bucket_bytes:g}")
         if asked.update_order not in ("", own.update_order, self.plan.update_order):
             lacks.append(f"update_order={asked.update_order}")
-        if not lacks:
+        if not lacks or asked.inference:
             return said
         again = f"say {'it' if len(lacks) == 1 else 'them'} again where the plan is simulated"
         return [*said, f"A plan does not hold {', '.join(lacks)}: {again}."]

@@ -153,7 +153,7 @@ def precision_of(array: Array) -> str:
 
 
 def _of_a_format(name: str) -> bool:
-    return _plain(name).startswith("chip.peak_by_format.")
+    return _plain(name).startswith(("chip.peak_by_format.", "roofline.wide_efficiency"))
 
 
 def _of_units(names: Sequence[str], array: Array) -> bool:

@@ -120,10 +120,13 @@ def _data_parallel_s(states: States, levels: Sequence[Level], model: CostModel) 
 
 def _no_plan(states: States, levels: Sequence[Level], rules: Rules) -> str:
     devices = math.prod(level.count for level in levels)
-    if rules.straight and not rules.fewer and len(states) < devices:
+    most = list[int]()  # stages up to each state
+    for below in states.below:
+        most.append(1 + max((most[k] for k in below), default=0))
+    if rules.straight and not rules.fewer and most[-1] < devices:
         return (
             f"{states.profile.name}: a straight pipeline on {devices} devices has as many stages, "
-            f"but the network can be cut into {len(states)} at most; take fewer devices"
+            f"but the network can be cut into {most[-1]} at most; take fewer devices"
         )
     if rules.memory_bytes is not None:
         return (

@@ -25,12 +25,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.partition import PartitionType
 from simulator.collectives.groups import Members, Rows
 from simulator.sharding.blocks import Block, Shards
 from simulator.sharding.mesh import Mesh
@@ -328,7 +327,8 @@ class PartialSums:
             everybody = Rows(np.arange(mesh.cores)[np.newaxis])
             padded = everybody if all_.size < mesh.cores and not alike.cuts else None
             best = [Request(mesh, collective, (all_,), (size,), padded)]
-            if self.alone_ps and _unlike(mesh):
+            compare = _unlike(mesh) or (alike.cuts and not mesh.group.together)
+            if self.alone_ps and compare:
                 apart = replace(self, requests=[])._apart(mesh, collective)
                 best = min(best, apart, key=partial(_took_ps, self.alone_ps))
             self.requests.extend(best)
@@ -391,13 +391,16 @@ class PartialSums:
             return None
         if not mesh.group.together and not self._equal(first, second):
             return None
+        if partial and (first.cuts != second.cuts or len(first.rows) != len(second.rows)):
+            return None
         behind = second.rows + mesh.halves[0].cores
         if partial:
-            same = first.cuts == second.cuts
-            return first._replace(rows=np.hstack([first.rows, behind])) if same else None
+            return first._replace(rows=np.hstack([first.rows, behind]))
         if first.rows.shape[1] != second.rows.shape[1]:
             return None
-        cuts = (tuple(mesh.split_types[v] for v in self.nodes), *first.cuts, *second.cuts)
+        here = (mesh.partitions[v] for v in self.nodes)
+        cut = tuple((one.type, round(one.share, SHARE_DIGITS)) for one in here)
+        cuts = cut, first.cuts, second.cuts
         return _Alike(np.vstack([first.rows, behind]), cuts, first.shards)
 
     def _equal(self, first: _Alike, second: _Alike) -> bool:
@@ -414,8 +417,10 @@ class PartialSums:
         busy = block.busy(self.nodes)
         if not busy.all():
             return None
-        levels = zip(mesh.types, partial, strict=True)
-        cuts = tuple(tuple(types[v] for v in self.nodes) for types, all_ in levels if not all_)
+        cuts: Cuts = ()
+        for types, all_ in reversed([*zip(mesh.types, partial, strict=True)]):
+            cut = tuple((types[v], 0.5) for v in self.nodes)
+            cuts = cuts if all_ else (cut, cuts, cuts)
         return _Alike(block.groups(partial, busy).rows(), cuts, block.largest)
 
     def _pieces(self, mesh: Mesh) -> list[float]:
@@ -472,6 +477,11 @@ def _took_ps(alone_ps: Callable[[Request], int], requests: Sequence[Request]) ->
     return sum(longest.values())
 
 
+Cuts = tuple[Any, ...]
+"""A level's cut, by node a type and a share, and the cuts of its halves; () where none is below."""
+SHARE_DIGITS = 9
+
+
 class _Alike(NamedTuple):
     """Devices by row, each with sums of the same, and how levels within rows' devices are cut.
 
@@ -479,5 +489,5 @@ class _Alike(NamedTuple):
     """
 
     rows: NDArray[np.int64]
-    cuts: tuple[tuple[PartitionType, ...], ...]
+    cuts: Cuts
     shards: Shards

@@ -277,9 +277,9 @@ MOST_RUNS = 1000
 def _shares(goodput: Mapping[str, Any], useful_s: float, of: Failures) -> tuple[float, float]:
     """Which part of a run of so many seconds of work is useful, and in which nothing computes.
 
-    A run that ends within what was simulated of a month is simulated, for about as long in all.
-    Of a longer one it is the closed form's, which is of a long run: for a part of it there is no
-    spare.
+    A run that ends in the mean within what was simulated of a month is simulated, for about as
+    long in all. Of a longer one it is the closed form's, which is of a long run: for a part of it
+    there is no spare.
     """
     until_s = goodput["simulated_days"] * DAY_S
     repeats = min(int(goodput["repeats"] * until_s / useful_s), MOST_RUNS)

@@ -216,7 +216,8 @@ def test_unlike_devices_gather_as_one_where_that_is_quicker(swap_ps: int, togeth
 
 
 @pytest.mark.parametrize(
-    ("cut", "mirrored", "together"), [(0.5, False, True), (0.6, False, False), (0.5, True, True)]
+    ("cut", "mirrored", "together"),
+    [(0.5, False, True), (0.6, False, False), (0.5, True, True), (0.4, True, False)],
 )
 def test_unlike_devices_with_equal_sums_sum_as_one(
     cut: float, mirrored: bool, together: bool
@@ -249,6 +250,26 @@ def test_unlike_devices_with_equal_sums_sum_as_one(
         assert sorted(map(len, members.rows())) == [4, 4]
         for row in members.rows():
             assert len({own[core] for core in row}) == 1
+
+
+def test_thirds_and_quarters_are_not_the_same_pieces() -> None:
+    """Three devices have two of six outputs each; of four two have two, and two have one."""
+    net = Builder("one", 16, 1)
+    net.linear("one", 6)
+    graph = partition_graph(net.build())
+    group = Group(((device(), 3), (device(name="e"), 4)), leaf="core")
+    columns = (Partition(III, 0.5),)
+    pair = Split(columns, 0.0, (None, None))
+    three = Split((Partition(III, 2 / 3),), 0.0, (pair, None))
+    four = Split(columns, 0.0, (pair, pair))
+    division = Division(graph, Counting.WHOLE, blocks=True, folded=False)
+    root = division.divide(Split((Partition(I, 0.5),), 0.0, (three, four)), group, 96)
+
+    def size(shards: Shards) -> float:
+        return shards[0].inputs * shards[0].outputs
+
+    sums = PartialSums((0,), Layout(0, RESULT[Phase.GRADIENT]), size, alone_ps=lambda _: 1)
+    assert "swap" in [one.collective for one in sums.complete(root)]
 
 
 @pytest.mark.parametrize("phase", [Phase.GRADIENT, Phase.FORWARD, Phase.BACKWARD])

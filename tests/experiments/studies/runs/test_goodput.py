@@ -250,6 +250,29 @@ def test_a_run_waits_for_spares_that_it_lacks() -> None:
     assert lasting(of, HOUR, 24 * HOUR, 30, 0, 25 * HOUR) is None
 
 
+def test_a_run_among_many_may_last_longer_than_a_month() -> None:
+    """With few spares and long repairs a run waits rarely, and then for long: the mean is short."""
+    of = Failures(1, 10 * HOUR, 60.0, 60.0, spares=10, repair_s=100 * 24 * HOUR)
+    assert lasting(of, HOUR, 2 * 24 * HOUR, 1, 0, MONTH_S)
+    found = lasting(of, HOUR, 2 * 24 * HOUR, 1000, 0, MONTH_S)
+    assert found is not None
+    longest = max(
+        _Month(of, HOUR, 0, number, 2 * 24 * HOUR).lasting(1e9)[0]  # type: ignore[index]
+        for number in range(1000)
+    )
+    assert longest > MONTH_S > 3 * found[0]
+
+
+@pytest.mark.parametrize("whole", range(1, 60))
+def test_whole_intervals_have_a_checkpoint_less(whole: int) -> None:
+    """Whatever rounding makes of 102 steps, and of so many times as many."""
+    step_s = 3.1601904575058675
+    never = Failures(1, 1e15, stall_s=5.0, restart_s=0.0)
+    found = lasting(never, 102 * step_s, whole * 102 * step_s, 1, 0, MONTH_S)
+    assert found is not None
+    assert found[1] == pytest.approx(5.0 * (whole - 1))
+
+
 def test_what_is_not_safe_yet_is_done_again() -> None:
     """A checkpoint that is written for longer than the run lasts is none."""
     of = replace(ONE, write_s=MONTH_S)
