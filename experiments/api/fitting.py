@@ -42,7 +42,7 @@ from experiments.studies.fits.asked import (
 from experiments.studies.fits.choices import Choice, Choices, check_varied, held_of, varied_of
 from experiments.studies.fits.fit import EVERY, Fit, differences, passed, row_of, run_choice
 from experiments.studies.options import parse_vary
-from experiments.studies.pipelining import BETWEEN_BATCHES, in_inference, of_training
+from experiments.studies.pipelining import fitted_inference
 from experiments.studies.running.runner import Runner
 from experiments.studies.runs.cost import lacking
 from experiments.studies.step_numbers import least_of, readable
@@ -212,12 +212,8 @@ class FitResult(Result):
         one_moment = len(first.array.group.arithmetic.moment_bytes) == 1
         if one_moment and first.network.sizes is not None and not first.execution.inference:
             yield SGD
-        if first.execution.inference:
-            asked = first.execution.staging
-            schedule = ["schedule"] if asked and asked.schedule else []
-            yield from in_inference([*of_training(first.array, first.execution), *schedule])
-            if any(row["pp"] > 1 for row in shown):
-                yield BETWEEN_BATCHES
+        staged = any(row["pp"] > 1 for row in shown)
+        yield from fitted_inference(first.array, first.execution, staged=staged)
         if off := differences(self.fits):
             more = " A larger --best simulates more of them." if off["median"] > FAR else ""
             yield (

@@ -211,6 +211,15 @@ BETWEEN_BATCHES = (
 )
 
 
+def fitted_inference(array: Array, execution: Execution, *, staged: bool) -> list[str]:
+    """What is to be told of the fastest steps, where these are inference, perhaps in stages."""
+    if not execution.inference:
+        return []
+    schedule = ["schedule"] if execution.staging and execution.staging.schedule else []
+    told = in_inference([*of_training(array, execution), *schedule])
+    return [*told, BETWEEN_BATCHES] if staged else told
+
+
 def in_words(found: dict[str, Any]) -> list[str]:
     """What a time without a flush is of."""
     if found["flushes"]:
