@@ -57,9 +57,9 @@ class Roofline:
     An operator takes max(FLOPs / (``matrix_efficiency`` x peak), bytes /
     (``memory_efficiency`` x HBM bandwidth)) + ``overhead_s``. ``tile`` rounds
     activations in HBM up to tiles of 8 x 128; ``pad_matrix_unit`` rounds the
-    sides of weight matrices up to the matrix unit's (0: off). The products of
-    attention reach ``attention_efficiency`` of their peak, those that fp8, fp4 and int8 leave in
-    bf16 ``wide_efficiency`` of that format's (None: what all do). Where attention is
+    sides of weight matrices up to the matrix unit's (0: off). Products that fp8, fp4 and int8
+    leave in bf16 reach ``wide_efficiency`` of bf16's peak (None: what all do), those of
+    attention ``attention_efficiency`` of theirs (None: what these do). Where attention is
     fused, backward reaches ``attention_backward`` of that rate; a head's features are rounded up
     to a multiple of ``pad_heads`` (0: they are not); and under a causal mask a query computes with
     ``causal_tile`` / 2 keys more than it sees, as kernels compute whole tiles.

@@ -31,12 +31,12 @@ import simpy
 MONTH_S = 30 * 86_400.0
 MOST_FAILURES = 200_000
 """In all simulated months: with more failures fewer months are simulated, ``FEWEST`` at least."""
-MOST_OF_RUNS = 1_000_000
-"""In all simulated runs of some work."""
-NO_INTERVAL = 1e-6
-"""What rounding leaves of an interval is none."""
 FEWEST = 30
 """If so many have too many failures, a part of each is simulated, which begins with all spares."""
+MOST_OF_RUNS = 1_000_000
+"""Failures in all simulations of a run with some work to do."""
+ROUNDING = 1e-6
+"""Of an interval: less of it than this is left by rounding, and is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class _Month:
     def _ends_s(self, work_s: float) -> float:
         """How long an attempt takes to do the rest of the work; no checkpoint is behind it."""
         left_s = work_s - self._safe_s
-        checkpoints = max(0, ceil(left_s / self._interval_s - NO_INTERVAL) - 1)
+        checkpoints = max(0, ceil(left_s / self._interval_s - ROUNDING) - 1)
         return self._restart_s + left_s + checkpoints * self._of.stall_s
 
     def _trained(self, until_s: float) -> tuple[float, float]:

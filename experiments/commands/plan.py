@@ -195,14 +195,9 @@ def _pipedream(args: argparse.Namespace) -> tuple[Answer, list[str]]:
         plan = plan_stages(states, levels, model, rules, done)
     notes = list(plan.notes)
     if not states.every:
-        why = (
-            "As in the released program"
-            if model.first_source
-            else "As there are many ways to cut it"
-        )
-        notes.append(
-            f"{why}, a plan begins with the first of several inputs: others may be faster."
-        )
+        why = "As in the released program" if model.first_source else "As it has many cuts"
+        said = "a plan begins with the first of several inputs: others may be faster"
+        notes.append(f"{why}, {said}.")
     if rules.fewer and rules.memory_bytes is not None:
         notes.append(
             "Memory counts machines that stay idle as stages behind, so a --hierarchy of fewer "

@@ -197,5 +197,5 @@ def messages(result: Explanation) -> list[str]:
     if result.overflow:
         found.append(f"{result.overflow}.")
         found += best_of(result.frees)
-    found += no_effect(case.network, case.array, case.execution, result.plan)
+    found += no_effect(case, result.plan)
     return [*found, *result.otherwise]

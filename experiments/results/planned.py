@@ -57,7 +57,7 @@ class PlanResult(Result):
     def without(self) -> list[str]:
         """What was asked that a plan does not hold, in a sentence."""
         asked, own = self.case.execution, usual(self.case.array)
-        said = no_effect(self.case.network, self.case.array, asked, self.plan)
+        said = no_effect(self.case, self.plan)
         said += [AS_WRITTEN] * isinstance(self.case.planner, Planned)
         lacks = [f"--recompute {asked.recompute}"] * (asked.recompute not in ("", "none"))
         if asked.bucket_bytes not in (None, own.bucket_bytes, self.plan.bucket_bytes):

@@ -120,8 +120,7 @@ class StepResult(Result):
     def _remarks(self) -> list[str]:
         """Where stages are not as frameworks have them, what is said of none, and an odd MFU."""
         case, plan = self.case, self.plan
-        said = cut_blocks(case.network, plan)
-        said += no_effect(case.network, case.array, case.execution, plan)
+        said = cut_blocks(case.network, plan) + no_effect(case, plan)
         above = numbers.throughput(case, self.iteration_s).share_of_peak > 1
         stored, device = case.array.group.arithmetic.weight_bytes, case.array.group.kinds[0][0]
         narrow = device.product_bytes or stored

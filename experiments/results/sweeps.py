@@ -21,6 +21,7 @@ from experiments.results.error_band import ErrorBand, band_sentence, widest
 from experiments.results.formats import rows_of, with_aliases
 from experiments.results.result import Result
 from experiments.results.step import StepResult, stepped
+from experiments.studies.case import Case
 from experiments.studies.fits.estimated import run_estimated, told
 from experiments.studies.options import MODEL_OPTIONS, OF_COMMAS, Axis, check_axes, parse_axes
 from experiments.studies.pipelining import BETWEEN_BATCHES, in_inference, of_training
@@ -274,10 +275,13 @@ def _executions(cases: pandas.DataFrame, axes: Sequence[str]) -> tuple[list[str]
     return always, [", ".join(own) for own in others]
 
 
-def _infers_in_stages(grid: Grid) -> bool:
-    every = (case.execution for point in grid.points() for case in grid.cases(point))
-    stagings = (one.staging for one in every if one.inference and one.staging)
-    return any((one.parallel.pp if one.parallel else one.stages) > 1 for one in stagings)
+def _of_inference(every: Sequence[Case]) -> Iterator[str]:
+    """What is to be told of cases of which some are inference."""
+    runs = (case.execution for case in every)
+    stagings = (one.staging for one in runs if one.inference and one.staging)
+    if any((one.parallel.pp if one.parallel else one.stages) > 1 for one in stagings):
+        yield BETWEEN_BATCHES
+    yield from in_inference(word for one in every for word in of_training(one.array, one.execution))
 
 
 def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
@@ -308,14 +312,9 @@ def _sentences(grid: Grid, cases: pandas.DataFrame) -> Iterator[str]:
         whole = planner == AXES and not cases["execution"].str.contains("micro-batches of").any()
         once = " (a device takes its whole share at once)" * whole
         yield f"{planner} is slower than data parallelism{once} for {network}{points}"
-    if cases["execution"].str.contains("inference").any() and _infers_in_stages(grid):
-        yield BETWEEN_BATCHES
-    yield from in_inference(
-        word
-        for point in grid.points()
-        for case in grid.cases(point)
-        for word in of_training(case.array, case.execution)
-    )
+    if cases["execution"].str.contains("inference").any():
+        every = [case for point in grid.points() for case in grid.cases(point)]
+        yield from _of_inference(every)
     if crossed == [] and len(grid.planners) > 1:
         yield "no two planners change places"
     yield from all_unread(grid)

@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from experiments.output import table_of
+from experiments.studies.case import Case
 from experiments.terms import duration
 from hardware import Array
 from planners import Plan, Staging
@@ -56,8 +57,9 @@ def in_inference(words: Iterable[str]) -> list[str]:
     return [f"No effect, in inference: {found}."] if found else []
 
 
-def no_effect(network: Network, array: Array, execution: Execution, plan: Plan) -> list[str]:
+def no_effect(case: Case, plan: Plan) -> list[str]:
     """Sentences about options of pipelines, and of training, that a plan does not follow."""
+    network, execution = case.network, case.execution
     asked, pipeline, said = execution.staging or Staging(), plan.pipeline, list[str]()
     stages = len(pipeline.stages) if pipeline else 1
     of_stages = {
@@ -76,7 +78,7 @@ def no_effect(network: Network, array: Array, execution: Execution, plan: Plan) 
         what = "stages or micro-batches" if alone else "stages"
         said.append(f"No effect, without {what}: {', '.join(idle)}.")
     if execution.inference:
-        return [*said, *in_inference(of_training(array, execution))]
+        return [*said, *in_inference(of_training(case.array, execution))]
     if stages > 1 and asked.tied and all(one.tied is None for one in partition_graph(network)):
         said.append("No effect, without tied weights: tied copies.")
     mode = execution.recompute

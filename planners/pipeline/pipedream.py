@@ -120,13 +120,10 @@ def _data_parallel_s(states: States, levels: Sequence[Level], model: CostModel) 
 
 def _no_plan(states: States, levels: Sequence[Level], rules: Rules) -> str:
     devices = math.prod(level.count for level in levels)
-    most = list[int]()  # stages up to each state
-    for below in states.below:
-        most.append(1 + max((most[k] for k in below), default=0))
-    if rules.straight and not rules.fewer and most[-1] < devices:
+    if rules.straight and not rules.fewer and (most := _most_stages(states)) < devices:
         return (
             f"{states.profile.name}: a straight pipeline on {devices} devices has as many stages, "
-            f"but the network can be cut into {most[-1]} at most; take fewer devices"
+            f"but the network can be cut into {most} at most; take fewer devices"
         )
     if rules.memory_bytes is not None:
         return (
@@ -134,6 +131,14 @@ def _no_plan(states: States, levels: Sequence[Level], rules: Rules) -> str:
             f"within {rules.memory_bytes:g} bytes a device; allow more memory, or another number"
         )
     return f"{states.profile.name}: no plan on {devices} devices; take fewer"
+
+
+def _most_stages(states: States) -> int:
+    """The most states of which each is a part of the next one."""
+    most = list[int]()
+    for below in states.below:
+        most.append(1 + max((most[k] for k in below), default=0))
+    return most[-1]
 
 
 MOST_NUMBERS = 1 << 28

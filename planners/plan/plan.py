@@ -27,8 +27,6 @@ from workloads import Network, partition_graph
 
 LARGEST_FILE = 64 << 20
 """Bytes of a plan's file; larger ones are refused."""
-
-
 COPIES = "copies"
 """How a weight that two stages use is kept: by both, who sum their gradients."""
 

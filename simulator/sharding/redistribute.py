@@ -375,7 +375,8 @@ class PartialSums:
         Twelve are six and six, these three and three, of which one half is two devices and the
         other one: no block, but one collective all the same. Of 24 with dp 3 and tp 8 the
         halves are 16 and 8, and 0 8 16 have sums of the same, 1 9 17, and so on: these are
-        process groups of a plan by axes (``Plan.together``); other plans swap between halves.
+        process groups of a plan by axes (``Plan.together``). Of other plans, whose halves may
+        have unlike pieces, these have to be cut alike into pieces of one size.
         ``inside`` of levels that have sums of the same others may cut: with dp 3 and tp 3 each
         of three is a row.
         """
