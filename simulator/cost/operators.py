@@ -83,7 +83,8 @@ class Operator:
     multiply-accumulates of a row, ``exponentials`` those of fused attention, ``pair`` is what is
     moved of the parameters, ``row`` what is moved for a row which gathers or scatters
     (an embedding's);
-    ``kernel`` the weights of a pair. ``channel`` is what is moved for each output channel, and
+    ``kernel`` the weights of a pair, and ``repeats`` how many of a convolution's windows an element
+    of its first operand is in. ``channel`` is what is moved for each output channel, and
     ``entry`` for each input channel. ``steps`` run one after the other, each with the overhead of
     an operator. ``lanes`` are the cycles of a vector unit's lane for each row and output channel; a
     product of ``each_sample`` has no operand that samples share, one with a ``block`` above 1
@@ -110,6 +111,7 @@ class Operator:
     entry: Moved = NOTHING
     row: Moved = NOTHING
     kernel: float = 1.0
+    repeats: float = 1.0
     steps: int = 1
     lanes: float = 0.0
     each_sample: bool = False

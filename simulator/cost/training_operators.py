@@ -239,6 +239,7 @@ class _TrainingOperators:
             pair=Moved(step.weights, step.gradients[further]).times(layer.weights, pairs),
             row=Moved(*step.rows).times(row_share),
             kernel=layer.kernel_area if layer.weighted else 1.0,
+            repeats=_repeats(layer, phase),
             steps=step.times,
             lanes=worked_by(layer, fused, step.what, phase) / node.out_channels,
             each_sample=layer.type.computed,
@@ -250,6 +251,19 @@ class _TrainingOperators:
             cast=step.what in (FORWARD_CAST, BACKWARD_CAST),
             front=front,
         )
+
+
+def _repeats(layer: Layer, phase: Phase) -> float:
+    """How many windows of a convolution an element of its product's first operand is in.
+
+    3 x 3 with stride 1: nine; with stride 2 a quarter of them, as there are fewer windows.
+    Backward they are windows of the errors.
+    """
+    if not layer.weighted or layer.kernel_area == 1:
+        return 1.0
+    windows = layer.input.area if layer.transposed else layer.output.area
+    of = layer.output if phase is Phase.BACKWARD else layer.input
+    return max(1.0, layer.kernel_area * windows / of.area)
 
 
 def _without_training(steps: Sequence[Step]) -> Iterator[Step]:

@@ -60,7 +60,7 @@ def price(
     count = cycles if whole else ideal_cycles
     by_unit = [count(unit, product) for unit in units.matrix]
     best = min(range(len(by_unit)), key=by_unit.__getitem__)
-    missed = missed_bytes(product, operator.kernel, units.buffer_bytes, element_bytes)
+    missed = missed_bytes(product, operator.repeats, units.buffer_bytes, element_bytes)
     found = UnitCost(best, by_unit[best] / units.clock_hz, vector_s, missed)
     if operator.block > 1:
         lanes += spectral_lanes(operator, shard)
@@ -151,7 +151,7 @@ def _whole(side: float) -> int:
 
 
 def missed_bytes(
-    product: Product, kernel: float, buffer_bytes: float, element_bytes: float
+    product: Product, repeats: float, buffer_bytes: float, element_bytes: float
 ) -> float:
     """Bytes of the operands that are read again, beyond once, as the buffer is too small.
 
@@ -159,18 +159,18 @@ def missed_bytes(
     stays and all is read once. Otherwise outputs are made in blocks of t x t, which
     stay as float32 sums: the first operand is read once for each block column, the second once
     for each block row. A convolution's input is in the buffer without the repetitions
-    of its windows (1 / kernel). 4096 x 4096 by 4096 x 4096, 2 B each, from a buffer of 8 MiB:
+    of its windows (1 / ``repeats``). 4096 x 4096 by 4096 x 4096, 2 B each, from a buffer of 8 MiB:
     32 MiB each, t = sqrt(4 Mi / 4) = 1024, 4 blocks a side: 3 x 64 MiB more.
     """
-    return float(missed_by_all(product[1:], kernel, buffer_bytes, element_bytes))
+    return float(missed_by_all(product[1:], repeats, buffer_bytes, element_bytes))
 
 
 def missed_by_all(
-    sides: Sides, kernel: float | Floats, buffer_bytes: float, element_bytes: float
+    sides: Sides, repeats: float | Floats, buffer_bytes: float, element_bytes: float
 ) -> Floats:
     """The same of each product, of which ``sides`` has m, k, n and times as rows; 0 for none."""
     m, k, n, times = np.asarray(sides, dtype=np.int64)
-    first, second = m * k * element_bytes / kernel, k * n * element_bytes
+    first, second = m * k * element_bytes / repeats, k * n * element_bytes
     side = max(1, int(sqrt(buffer_bytes / 2 / ACCUMULATOR_BYTES)))  # of a block of sums
     again = first * (parts(n, side) - 1) + second * (parts(m, side) - 1)
     return np.where(np.minimum(first, second) <= buffer_bytes / 2, 0.0, times * again)

@@ -69,7 +69,7 @@ class UnitStep:
         pairs = list(zip(ops, of, strict=True))
         sides = [product_of(op, shard)[1:] if op.macs else (0, 0, 0, 0) for op, shard in pairs]
         self._sides = np.array(sides, dtype=np.int64).reshape(-1, 4).T
-        self._kernel = np.array([op.kernel for op in ops])
+        self._repeats = np.array([op.repeats for op in ops])
         part = np.array([1 / micro_batches if op.phase is Phase.UPDATE else 1.0 for op in ops])
         self._lanes = np.array([lanes_of(op, shard) for op, shard in pairs]) * part
         spectral = [spectral_lanes(op, s) if op.block > 1 else np.inf for op, s in pairs]
@@ -85,7 +85,7 @@ class UnitStep:
         text = repr((self.parts, self._core))
         arrays = (
             self._sides,
-            self._kernel,
+            self._repeats,
             self._lanes,
             self._without_matrix,
             self._bytes,
@@ -114,7 +114,7 @@ class UnitStep:
         matrix_s = np.where(moved_there, 0, matrix_s)
         vector_s = np.where(moved_there, other_s, vector_s)
         element = self._core.bytes.activation
-        missed = missed_by_all(self._sides, self._kernel, units.buffer_bytes, element)
+        missed = missed_by_all(self._sides, self._repeats, units.buffer_bytes, element)
         moved = self._bytes + missed
         compute_s = np.maximum(matrix_s, vector_s)
         busy_s = np.maximum(compute_s, moved / self._core.hbm_bytes_per_s)

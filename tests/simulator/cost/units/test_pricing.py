@@ -19,6 +19,7 @@ from simulator.cost.training_operators import operators
 from simulator.cost.units.pricing import lanes_of, missed_bytes, price, product_of
 from simulator.cost.units.product import Product
 from workloads import Layer, Tensor, load_network
+from workloads.builder import Builder
 
 UNITS = Units(1e9, (MatrixUnit(128, 128),), (VectorUnit(128, 8),), 2.0**24)
 NETWORKS = ("lenet", "alexnet", "resnet50", "mobilenet-v2", "bert-base", "gnmt", "gpt2")
@@ -129,6 +130,32 @@ def test_misses_are_those_of_the_blocks(m: int, k: int, n: int, buffer: int) -> 
     for top, left in every(range(0, m, side), range(0, n, side)):
         read += 2 * k * (min(side, m - top) + min(side, n - left))
     assert found == read - first - second
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"), [(10, 4, 2), (9, 3, 1), (11, 3, 2), (5, 5, 1), (9, 1, 2)]
+)
+def test_an_input_comes_again_as_often_as_its_own_bytes(size: int, kernel: int, stride: int) -> None:
+    """Windows counted one by one: those of a convolution with a stride overlap less."""
+    build = Builder("n", 3, size, size)
+    build.conv("first", 16, 1)
+    build.conv("c", 64, kernel, stride=stride)
+    build.conv("d", 64, 1)
+    ops = {op.name: op for op in operators(build.build()).schedule()}
+    starts = range(0, size - kernel + 1, stride)
+    along = [i for start in starts for i in range(start, start + kernel)]
+    seen = len(along) ** 2
+    for phase, moved in (("forward", seen / size**2), ("backward", float(kernel**2))):
+        if f"c {phase}" in ops:
+            assert ops[f"c {phase}"].repeats == max(1.0, moved)
+    forward, shard = ops["c forward"], Shard(4, 16, 64, 1)
+    small = replace(UNITS, buffer_bytes=2.0 * 4 * 16**2)  # outputs in blocks of 16 x 16
+    made = product_of(forward, shard)
+    read = 4 * 16 * 2 * (size**2 if kernel > 1 else len(starts) ** 2)
+    weights = kernel**2 * 16 * 64 * 2
+    blocks_down, blocks_across = -(-made.m // 16), 64 // 16
+    again = read * (blocks_across - 1) + weights * (blocks_down - 1)
+    assert price(forward, shard, small).missed_bytes == pytest.approx(again)
 
 
 def test_the_docstrings_misses() -> None:
