@@ -5,7 +5,6 @@ The latter has a ``tree``, or, where all halves are alike, ``levels`` of types w
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
@@ -19,6 +18,8 @@ from planners.plan.updates import Update
 MOST_STAGES = 1 << 14
 MOST_MICRO_BATCHES = 1 << 20
 MOST_LEVELS = 64
+_SPLITS = ("root", "tree", "levels", "pipeline")
+"""Keys of which a plan has one: how it is split."""
 
 
 def _type(written: object) -> PartitionType:
@@ -32,21 +33,9 @@ Type = Annotated[PartitionType, BeforeValidator(_type)]
 
 
 class PlanPart(Table):
-    """A part of a plan; a plan's file may say more than a plan has."""
+    """A part of a plan; a split without a bound costs infinity."""
 
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_near_misses(cls, written: object) -> object:
-        """Raise ValueError for a key that is nearly one of its own: it would not be read."""
-        known = cls.model_fields
-        keys = set(written) if isinstance(written, dict) else set()
-        for key in keys - set(known):
-            near = get_close_matches(str(key), known, n=1, cutoff=0.8)
-            if near and near[0] not in keys:
-                raise ValueError(f"{str(key)[:80]!r} is not known; did you mean {near[0]}?")
-        return written
+    model_config = ConfigDict(allow_inf_nan=True)
 
 
 class SplitTable(PlanPart):
@@ -116,8 +105,11 @@ class StepTable(PlanValues):
 
     @model_validator(mode="after")
     def _has_splits(self) -> StepTable:
-        if not {"root", "tree", "levels", "pipeline"} & self.model_fields_set:
+        found = [key for key in _SPLITS if key in self.model_fields_set]
+        if not found:
             raise ValueError("root: is missing")
+        if len(found) > 1:
+            raise ValueError(f"{' and '.join(found)}: a plan has one of {', '.join(_SPLITS)}")
         return self
 
     def split(self) -> Split | None:
@@ -161,6 +153,9 @@ class PipelineTable(PlanPart):
 
 
 class PlanTable(StepTable):
-    """A plan, of stages or not."""
+    """A plan, of stages or not, with what ``plan --format json`` tells of it beside."""
 
     pipeline: PipelineTable | None = None  # type: ignore[assignment]  # wider than a stage's
+    exact: bool = True
+    gap: float | None = None
+    warnings: list[str] = Field(default=[])
