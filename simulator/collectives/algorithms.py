@@ -172,24 +172,30 @@ def scatter_gather(groups: Groups) -> Pattern:
     if groups.box is None:
         return (phase_of(_to_all(groups), 1 / groups.size), *direct(groups))
     box, sides = _box(groups)
-    return tuple(_scattered(box, sides, turn) for turn in range(len(sides))) + torus(groups)[::-1]
+    root = np.unravel_index(int((box.rows[0] == groups.rows[0, 0]).argmax()), sides)
+    there = (_scattered(box, sides, root, turn) for turn in range(len(sides)))
+    return (*there, *torus(groups)[::-1])
 
 
-def _scattered(box: Groups, sides: tuple[int, ...], turn: int) -> CollectivePhase:
+def _scattered(
+    box: Groups, sides: tuple[int, ...], root: tuple[np.intp, ...], turn: int
+) -> CollectivePhase:
     """The turn-th phase of a scatter: everyone who has some of a part sends it along a line."""
-    dimensions, places = len(sides), _places(sides)
+    dimensions, places, parts = len(sides), _places(sides), _parts(sides)
     ways: list[tuple[Carried, float]] = []
     for part in range(dimensions):
         done = [(part + earlier) % dimensions for earlier in range(turn)]
         axis = (part + turn) % dimensions
         if sides[axis] == 1:
             continue
-        have = places[tuple(slice(None) if d in (*done, axis) else 0 for d in range(dimensions))]
+        have = places[
+            tuple(slice(None) if d in (*done, axis) else root[d] for d in range(dimensions))
+        ]
         line = sorted((*done, axis)).index(axis)
         sources, targets = np.broadcast_arrays(
-            np.take(have, [0], axis=line), np.take(have, np.arange(1, sides[axis]), axis=line)
+            np.take(have, [root[axis]], axis=line), np.delete(have, root[axis], axis=line)
         )
-        share = 1.0 / (dimensions * prod(sides[d] for d in done) * sides[axis])
+        share = parts[part] / (prod(sides[d] for d in done) * sides[axis])
         ways.append((box.carry(sources.ravel(), targets.ravel()), share))
     most = max(share for _, share in ways)
     return phase_of(add([(carried, share / most) for carried, share in ways]), most)
@@ -206,6 +212,11 @@ def _laps(collective: str, phases: Pattern) -> Pattern:
     """Round and round: an all-reduce goes on where a reduce-scatter ends."""
     laps = 2 if collective == "all-reduce" else 1
     return tuple(replace(p, share=laps * p.share, count=laps * p.count) for p in phases)
+
+
+def _on_cables(collective: str, phases: Pattern) -> Pattern:
+    """Round and round; an all-reduce along a chain, there and back, has all once each way."""
+    return tuple(replace(p, share=min(p.share, 1.0)) for p in _laps(collective, phases))
 
 
 def _there_and_back(collective: str, phases: Pattern) -> Pattern:
@@ -279,7 +290,7 @@ FLAT = {
         Algorithm("torus-one-way", REDUCES, torus_one_way, _there_and_back, boxes=True),
         Algorithm("torus", REDUCES, torus, _there_and_back, boxes=True),
         Algorithm("direct", (*REDUCES, "all-to-all"), direct, _twice),
-        Algorithm("cable-rings", REDUCES, cable_rings, _laps, needs=cables),
+        Algorithm("cable-rings", REDUCES, cable_rings, _on_cables, needs=cables),
         Algorithm("in-switch", ("all-reduce",), in_switch, needs=summing_switch),
         Algorithm("binomial", ("broadcast",), binomial),
         Algorithm("pipelined", ("broadcast",), pipelined),

@@ -63,8 +63,9 @@ def strung(wires: Wires, rows: Ints) -> Strung | None:
         links = flows[subnet.links][fabric.shifted(int(row[0])) :]
         for pair in _used(fabric, rings, chain):
             links[pair] += 1
-    number = len(found[0][0])
-    return Strung(number, flows, (rows[:1, :1].ravel(), rows[:1, 1:2].ravel()))
+    rings, chain = found[0]
+    near = np.isin(subnet.node[rows[0]] % fabric.size, (rings[0] if rings else chain)[:2])
+    return Strung(len(rings), flows, (rows[0, near][:1], rows[0, near][1:]))
 
 
 def subnet_of_ports(wires: Wires, rows: Ints) -> Subnet | None:
@@ -173,15 +174,14 @@ def reduces(groups: Groups) -> float:
 def cable_rings(groups: Groups) -> Pattern:
     """Rings on cables of their own, each both ways, or a chain (``Strung``).
 
-    Of two members a cable is a ring. Along a chain sums come to its end and go back: both
-    ways of a cable carry all once, piece behind piece.
+    Of two members a cable is a ring. Along a chain an all-reduce's sums come to its end and go
+    back: both ways of a cable carry all once, piece behind piece. An end's own piece alone stays
+    there in a reduce-scatter or an all-gather: its cable carries the n - 1 others.
     """
     n, found = groups.size, cast("Strung", _strung(groups))  # there is: a rule of the algorithm
     carried = Carried(groups.loaded(found.flows), found.far)
-    if found.rings:
-        ways = found.rings * (2 if n > 2 else 1)
-        return (phase_of(carried, (n - 1) / n / ways, n - 1),)
-    return (phase_of(carried, 0.5, n - 1),)
+    ways = found.rings * (2 if n > 2 else 1) or 1
+    return (phase_of(carried, (n - 1) / n / ways, n - 1),)
 
 
 def cable_chains(groups: Groups) -> Pattern:

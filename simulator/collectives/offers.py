@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, log2, sqrt
+from math import ceil, floor, inf, log2, sqrt
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -373,14 +373,17 @@ def overlapped(
     n pieces, not k - 1 of the k that their tier joins: of a tensor gathered by 16 GPUs on two
     nodes 15/16 go between them, where a half would do. By ``trees`` all but the outermost do.
     """
+    name = OVERLAPPED if by == "tiers" else f"nccl-{by}"
     if len(groups.wires.topology.levels) < 2:
-        return f"{OVERLAPPED} needs two tiers (topology.levels)"
+        return f"{name} needs two tiers (topology.levels)"
+    if not size_bytes:
+        return f"{name} has no bytes to cut into chunks"
     pieces = by == "rings" and collective == "broadcast"
     found = hierarchical(groups, "all-gather" if pieces else collective, size_bytes)
     if isinstance(found, str):
         return found
     found = in_pieces(found) if pieces else found
-    more = [_more(tier, groups.size, by) for tier in found.tiers]
+    more = [_more(tier, inf if pieces else groups.size, by) for tier in found.tiers]
     tiers = [
         (timed, job.fewer(times))
         for times, tier in zip(more, found.tiers, strict=True)
@@ -400,7 +403,6 @@ def overlapped(
     steps, wait_s = sum(job.steps for _, job in tiers), whole_s - busiest_s
     apart = any(job.crossing for _, job in tiers)
     crossing = tuple(each for _, job in tiers for each in job.crosses) if apart else ()
-    name = OVERLAPPED if by == "tiers" else f"nccl-{by}"
     job = Job(f"{collective} {name}", together, size_bytes, wait_s, steps, crossing)
     return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s), name)
 
@@ -416,8 +418,11 @@ def in_pieces(found: Tiers) -> Tiers:
     return Tiers((*_every("broadcast", [(between.groups, between.size_bytes)]), *inside))
 
 
-def _more(tier: Flat, n: int, by: Through) -> float:
-    """What the links of a tier carry, over what a ring of its members alone would."""
+def _more(tier: Flat, n: float, by: Through) -> float:
+    """What the links of a tier carry, over what a ring of its members alone would.
+
+    Of a tensor in n pieces; of one that comes from outside no member has any (n is infinite).
+    """
     if by == "tiers" or tier.collective == "broadcast":
         return 1.0
     if by == "trees" and tier.collective == "all-reduce":

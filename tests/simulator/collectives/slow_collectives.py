@@ -176,20 +176,26 @@ def scatter_gather(wires: Wires, collective: str, groups: Ints) -> list[Step]:
         pieces = sent(wires, firsts, others, 1 / groups.shape[1])
         return [pieces, *direct(wires, "all-gather", groups)]
     sides, rows, steps = members.shape[1:], members.reshape(len(members), -1), []
+    root = [int(at[0]) for at in np.nonzero(members[0] == groups[0, 0])]
+    even = min(sides) == 1 or len(set(sides)) == 1
+    rates = [1.0 if even else side / (side - 1) * (2 if side > 2 else 1) for side in sides]
     for turn in range(len(sides)):
         parts, latency_s = list[tuple[Floats, float]](), 0.0
         for part in range(len(sides)):
             axes = [(part + t) % len(sides) for t in range(turn + 1)]
             messages = np.zeros(len(wires.bandwidth))  # counted whole, so without rounding
             for place in product(*map(range, sides)):
-                moved = place[axes[-1]] > 0
-                if moved and all(c == 0 for axis, c in enumerate(place) if axis not in axes):
-                    start = tuple(0 if a == axes[-1] else c for a, c in enumerate(place))
+                at_root = [c == there for c, there in zip(place, root, strict=True)]
+                if not at_root[axes[-1]] and all(
+                    at_root[a] for a in range(len(sides)) if a not in axes
+                ):
+                    start = tuple(root[a] if a == axes[-1] else c for a, c in enumerate(place))
                     a, b = (rows[:, np.ravel_multi_index(one, sides)] for one in (start, place))
                     messages += wires.loads(a, b)
                     latency_s = max(latency_s, wires.message_latency_s(a, b))
             if sides[axes[-1]] > 1:
-                parts.append((messages, 1 / (len(sides) * prod(sides[axis] for axis in axes))))
+                pieces = prod(sides[axis] for axis in axes)
+                parts.append((messages, rates[part] / sum(rates) / pieces))
         most = max(share for _, share in parts)
         load = sum((messages * (share / most) for messages, share in parts), np.zeros(1))
         steps.append((Load.of(load), most, latency_s, 1, 0))

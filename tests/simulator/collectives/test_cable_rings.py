@@ -119,6 +119,28 @@ def test_a_chain_goes_there_and_back_on_single_cables() -> None:
     assert link_bytes.sum() == pytest.approx(4e9)
 
 
+@pytest.mark.parametrize("size", [3, 4, 5])
+@pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter"])
+def test_pieces_pass_the_cables_at_the_ends_of_a_chain(collective: str, size: int) -> None:
+    """The last node's only cable brings it all pieces but its own, or takes them away."""
+    wires = wires_of(tuple((i, i + 1) for i in range(size - 1)), size)
+    for algorithm in ("cable-rings", "auto"):
+        _, jobs = chosen(wires, collective, np.arange(size), 1e9, algorithm)
+        seconds, link_bytes = run_alone(wires, jobs)
+        assert seconds == pytest.approx((size - 1) / size)
+        assert link_bytes.max() == pytest.approx(1e9 * (size - 1) / size)
+
+
+@pytest.mark.parametrize("members", [(0, 3, 4, 7), (0, 7, 4, 3), (1, 5, 4), (1, 4, 5)])
+def test_messages_of_a_ring_go_between_neighbours_however_members_are_named(
+    members: tuple[int, ...],
+) -> None:
+    """Each step is one cable long, 4 us, although some of these are two cables apart."""
+    found = offer(DGX_1, "all-reduce", np.array([members]), 1e6, "cable-rings")
+    (job,) = found.jobs()
+    assert job.latency_s == pytest.approx(2 * (len(members) - 1) * 4e-6)
+
+
 def test_a_broadcast_goes_along_all_rings_both_ways() -> None:
     """Chunk behind chunk: S/(2 r B). On a DGX-1V that is six parts, on a chain all of it."""
     k4 = tuple(combinations(range(4), 2))

@@ -56,9 +56,12 @@ def test_rings_pass_all_pieces_but_one_over_each_link(
 
 @pytest.mark.parametrize(("nodes", "each"), [(2, 8), (4, 4)])
 def test_a_broadcast_leaves_a_node_through_all_its_ports(nodes: int, each: int) -> None:
-    """Each GPU's port carries a piece; without NCCL the first one's carries all."""
-    on, part = wires(nodes, each), 1 - 1 / (nodes * each)
-    assert busiest(on, "broadcast") == pytest.approx((part, 1 / each))
+    """Each GPU's port carries a piece; without NCCL the first one's carries all.
+
+    Inside a node each GPU but the first receives all of it.
+    """
+    on = wires(nodes, each)
+    assert busiest(on, "broadcast") == pytest.approx((1.0, 1 / each))
     slowest_s = S / each / 10e9
     assert slowest_s < offer(on, "broadcast", on.nodes, S).alone_ps / PICOSECONDS < 1.2 * slowest_s
     assert busiest(wires(nodes, each, None), "broadcast")[1] == pytest.approx(1)
@@ -230,3 +233,11 @@ def test_other_algorithms_take_no_steps_of_nccl(collective: str, algorithm: str)
         for on in (wires(16, 4), wires(16, 4, stack=None))
     )
     assert with_nccl == without
+
+
+def test_a_message_of_no_bytes_moves_none() -> None:
+    on = wires(2, 8)
+    _, link_bytes = run_alone(on, chosen(on, "all-reduce", on.nodes, 0.0)[1])
+    assert not link_bytes.any()
+    with pytest.raises(CollectiveError, match="nccl-rings has no bytes"):
+        chosen(on, "all-reduce", on.nodes, 0.0, "nccl-rings")

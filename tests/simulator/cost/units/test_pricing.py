@@ -135,7 +135,9 @@ def test_misses_are_those_of_the_blocks(m: int, k: int, n: int, buffer: int) -> 
 @pytest.mark.parametrize(
     ("size", "kernel", "stride"), [(10, 4, 2), (9, 3, 1), (11, 3, 2), (5, 5, 1), (9, 1, 2)]
 )
-def test_an_input_comes_again_as_often_as_its_own_bytes(size: int, kernel: int, stride: int) -> None:
+def test_an_input_comes_again_as_often_as_its_own_bytes(
+    size: int, kernel: int, stride: int
+) -> None:
     """Windows counted one by one: those of a convolution with a stride overlap less."""
     build = Builder("n", 3, size, size)
     build.conv("first", 16, 1)
