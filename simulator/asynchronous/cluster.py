@@ -194,11 +194,15 @@ class Cluster:
         job = Job(what, load, size_bytes / len(mine), latency_s)
         return _exchange(what, Phase.GRADIENT, size_bytes / 2, (job,))
 
-    def server_update(self, server: int, size_bytes: float, gradients: int) -> Operation:
-        """What a server does with so many workers' gradients; nothing where HBM takes no time."""
+    def server_update(self, server: int, shards: int, gradients: int) -> Operation:
+        """What a server does with so many workers' gradients; nothing where HBM takes no time.
+
+        It has one of so many ``shards``.
+        """
         device = part_of(self._device(self._beside[server]), self.unit)
         timed = "hbm" not in self.setting.execution.ignores
-        took = server_update_ps(device, size_bytes, gradients) if timed else 0
+        read, held = gradients * self.gradient_bytes / shards, self.model_bytes / shards
+        took = server_update_ps(device, read, held) if timed else 0
         return Operation(Kind.COMPUTE, Phase.UPDATE, "server update", duration_ps=took)
 
     def latency_s(self, a: int, b: int) -> float:

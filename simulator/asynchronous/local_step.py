@@ -65,10 +65,10 @@ def part_of(device: Device, unit: Unit) -> Device:
     return device.with_cores(1) if unit == "core" else device
 
 
-def server_update_ps(device: Device, size_bytes: float, gradients: int) -> int:
-    """A parameter server's update: it reads gradients and weights and writes weights, in HBM.
+def server_update_ps(device: Device, gradient_bytes: float, model_bytes: float) -> int:
+    """A parameter server's update: it reads all gradients and weights and writes weights, in HBM.
 
     ``device`` is the board that it has, or its part of one.
     """
     rate = device.chips * device.hbm_bytes_per_s * device.roofline.memory_efficiency
-    return duration_ps((gradients + 2) * size_bytes, rate)
+    return duration_ps(gradient_bytes + 2 * model_bytes, rate)

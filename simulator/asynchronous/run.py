@@ -70,6 +70,8 @@ class Run:
         self.history: list[Event] = []
         self.dead: dict[int, int] = {}
         """When each dead worker died (ps)."""
+        self._died_in: dict[int, str] = {}
+        """What those waited in that died waiting."""
         self._keeps_history = keeps_history
         self._left = self.n if everybody else self.n * iterations
         self._everybody = everybody
@@ -131,8 +133,8 @@ class Run:
             yield from generator
         except simpy.Interrupt:
             self.dead[worker] = self.now
-            if (blocked := self._blocked.pop(worker, None)) is not None:
-                self.waits[worker][blocked.under()] += self.now - blocked.since_ps
+            if (blocked := self._blocked.get(worker)) is not None:
+                self._died_in[worker] = blocked.under()
             if self._everybody and self.done[worker] < self.iterations:
                 self._one_less()
 
@@ -189,15 +191,8 @@ class Run:
             yield event
         self.waits[worker][cause] += self.now - began
 
-    def exchanged(
-        self, worker: int, meeting: Meeting, members: Iterable[int] = (), after: Done | None = None
-    ) -> Process:
-        """Wait until an exchange is over: first for the others to come, then for its bytes.
-
-        What is computed before it, ``after``, is no waiting.
-        """
-        if after is not None and after.callbacks is not None:
-            yield after
+    def exchanged(self, worker: int, meeting: Meeting, members: Iterable[int] = ()) -> Process:
+        """Wait until an exchange is over: first for the others to come, then for its bytes."""
         began = self.now
         with Blocked(self._blocked, worker, began, "the others", members, meeting):
             yield meeting
@@ -314,9 +309,15 @@ class Run:
             stopped = False
         self._count_gaps()
         at_ps = timeline.makespan_ps
+        all_died = len(self.dead) == self.n
         for worker, blocked in self._blocked.items():  # who waits at the end has waited so long
-            self.waits[worker][blocked.under()] += max(at_ps - blocked.since_ps, 0)
+            cause = self._died_in.get(worker) or blocked.under()
+            until_ps = min(self.dead.get(worker, at_ps), at_ps)
+            self.waits[worker][cause] += max(until_ps - blocked.since_ps, 0)
+        if not all_died:
+            self.dead = {worker: at for worker, at in self.dead.items() if at <= at_ps}
         for worker, died_ps in self.dead.items():
             self.waits[worker]["its own end"] += max(at_ps - died_ps, 0)
-        stopped = stopped or len(self.dead) == self.n
-        return timeline, hang_of(at_ps, self._blocked, [*self.dead], all_stopped=stopped)
+        return timeline, hang_of(
+            at_ps, self._blocked, [*self.dead], all_stopped=stopped or all_died
+        )

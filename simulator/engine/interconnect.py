@@ -125,12 +125,6 @@ class Region:
             self._wake(running.end_ps)
         return done
 
-    def alone_ps(self, job: Job) -> int:
-        """How long a job takes if nobody else comes on its links."""
-        idle = len(job.load.links) == 0 or job.flow_bytes <= 0
-        through_s = 0.0 if idle else job.flow_bytes / self._route(job.load).rate
-        return whole_ps(through_s) + whole_ps(job.latency_s)
-
     @property
     def link_bytes(self) -> Floats:
         """Bytes that have crossed each link."""
@@ -262,10 +256,6 @@ class Interconnect:
     def submit(self, job: Job) -> Moved:
         """Begin now; the event (value: the job) fires when its bytes and latency are over."""
         return self._region(job).submit(job)
-
-    def alone_ps(self, job: Job) -> int:
-        """How long a job takes if nobody else comes on its links."""
-        return self._region(job).alone_ps(job)
 
     def _region(self, job: Job) -> Region:
         links = job.load.links

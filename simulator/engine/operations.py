@@ -350,7 +350,7 @@ class Worker:
     operators read them are ``weight_bytes``, and a buffer of gradients ``gradient_bytes``.
     Where a core has several ``units`` (their names), each does one operation at a time, and
     all share that memory. In micro-batch n its cores take ``pace(n)`` times as long, and
-    ``contention`` longer while it takes part in exchanges. With an
+    ``contention`` longer while it sends or takes part in collectives. With an
     ``rank_program`` it does not follow its template once, but parts of it, for many micro-batches.
     """
 

@@ -68,40 +68,16 @@ class Updates:
         return [v for v in self._of[w] if v not in found]
 
 
-class Acknowledgements:
-    """Notify-ack: the next model is sent when all neighbours have used the last one."""
-
-    def __init__(self, run: Run) -> None:
-        self._run, self._to, self._of = run, run.graph.neighbours, run.graph.sources
-        self._missing: list[set[int]] = [set() for _ in range(run.n)]
-
-    def wait(self, w: int) -> Process:
-        """Until all have answered the last send; then the next one is unanswered."""
-        missing = self._missing
-        yield from self._run.until(
-            w, lambda: not missing[w], "acknowledgements", lambda: missing[w]
-        )
-        missing[w] = set(self._to[w])
-
-    def send(self, w: int) -> None:
-        """A worker has used what its sources sent."""
-        for v in self._of[w]:
-            self._run.after(self._run.cluster.latency_s(w, v), partial(self._came, w, v))
-
-    def _came(self, source: int, w: int) -> None:
-        self._missing[w].discard(source)
-        self._run.ring(w)
-
-
 class Tokens:
     """Token queues: to go on, a worker takes a token that each neighbour put for it.
 
     Each puts one for all of its sources whenever it enters an iteration; at first
-    there are ``most``: so nobody is more than that ahead of whoever it sends to.
+    there are ``most``: so nobody is more than that ahead of whoever it sends to. The
+    acknowledgements of notify-ack are such tokens: one is taken to send the next model.
     """
 
-    def __init__(self, run: Run, most: int) -> None:
-        self._run, self._of, self._most = run, run.graph.sources, most
+    def __init__(self, run: Run, most: int, cause: str = "tokens") -> None:
+        self._run, self._of, self._most, self._cause = run, run.graph.sources, most, cause
         self._queues = [dict.fromkeys(one, most) for one in run.graph.neighbours]
 
     def put(self, w: int, count: int) -> None:
@@ -119,7 +95,7 @@ class Tokens:
         yield from self._run.until(
             w,
             lambda: all(left >= count for left in queue.values()),
-            "tokens",
+            self._cause,
             lambda: [v for v, left in queue.items() if left < count],
         )
         for v in queue:
@@ -185,7 +161,8 @@ class _Training:
         cluster, near = run.cluster, run.graph.neighbours
         self._run, self._method = run, method
         self._updates = Updates(run, method.backup, method.staleness)
-        self._acks = Acknowledgements(run) if method.protocol == "notify-ack" else None
+        acknowledged = method.protocol == "notify-ack"
+        self._acks = Tokens(run, 1, "acknowledgements") if acknowledged else None
         self._tokens = Tokens(run, method.tokens) if method.tokens else None
         self._sends = [
             cluster.send(w, near[w], cluster.model_bytes, "model") if near[w] else None
@@ -203,7 +180,7 @@ class _Training:
             self._mix(w, iteration, used)
             run.note("update", w)
             if self._acks is not None:
-                self._acks.send(w)
+                self._acks.put(w, 1)
             jump = 1
             if self._tokens is not None:
                 yield from self._tokens.take(w, 1)
@@ -225,7 +202,7 @@ class _Training:
         if (send := self._sends[w]) is None:
             return
         if self._acks is not None:
-            yield from self._acks.wait(w)
+            yield from self._acks.take(w, 1)
         sent = run.alone(w, send, iteration)
         when(sent, lambda: self._updates.arrive(w, iteration))
 

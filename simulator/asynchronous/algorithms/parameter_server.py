@@ -146,11 +146,10 @@ class _Server:
         """The server has the ``number``-th of ``shards`` parts, updated by so many gradients."""
         self.run, self.number = run, number
         cluster, n = run.cluster, run.n
-        size = cluster.gradient_bytes / shards
-        self._push = [cluster.by_port("push", w, number, size) for w in range(n)]
-        size = cluster.model_bytes / shards
-        self._pull = [cluster.by_port("pull", w, number, size) for w in range(n)]
-        self._update = cluster.server_update(number, size, gradients)
+        sent, held = cluster.gradient_bytes / shards, cluster.model_bytes / shards
+        self._push = [cluster.by_port("push", w, number, sent) for w in range(n)]
+        self._pull = [cluster.by_port("pull", w, number, held) for w in range(n)]
+        self._update = cluster.server_update(number, shards, gradients)
 
 
 class _RoundServer(_Server):

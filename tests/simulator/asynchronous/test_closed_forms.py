@@ -61,25 +61,34 @@ def test_synchronous_parameter_servers(n: int, shards: int) -> None:
     method = {"shards": str(shards)}
     ours = watched("ps", n, TURNS, spare=shards, options=method)
     server = ours.run.cluster.devices[0]
-    update_s = server_update_ps(server, W / shards, n) / 1e12
+    update_s = server_update_ps(server, n * W / shards, W / shards) / 1e12
     turn_s = step_ps() / 1e12 + 2 * (n * W / (shards * PORT) + LATENCY) + update_s
     within_ps(ours.timeline.makespan_ps, TURNS * turn_s, 6 * TURNS)
 
 
 def test_a_servers_update_reads_every_gradient_and_the_weights_and_writes_them() -> None:
-    """(n + 2) W / S bytes at three quarters of 1e11 B/s."""
+    """n gradients of 2 B and weights of 4 B, at three quarters of 1e11 B/s."""
     device = watched("ps", 2, 1, spare=1).run.cluster.devices[0]
-    assert server_update_ps(device, 3e6, 4) == ceil(6 * 3e6 / 7.5e10 * 1e12)
+    assert server_update_ps(device, 4 * 3e6, 3e6) == ceil(6 * 3e6 / 7.5e10 * 1e12)
+    narrow = load_array("a100-cluster", ["devices.0.arithmetic.gradients=2 B"])
+    cluster = Cluster(Setting(lenet(), narrow, 2, 32, DEPLOYED), 1)
+    assert (cluster.gradient_bytes, cluster.model_bytes) == (2 * PARAMETERS, 4 * PARAMETERS)
+    a100 = cluster.devices[0]
+    rate = a100.hbm_bytes_per_s * a100.roofline.memory_efficiency / 1e12
+    wanted_ps = (3 * 2 + 2 * 4) * PARAMETERS / rate
+    assert cluster.server_update(0, 1, 3).duration_ps == pytest.approx(wanted_ps, abs=1)
 
 
 @pytest.mark.parametrize(("workers", "part"), [(1, 1), (4, 1 / 4), (8, 1 / 8)])
 def test_a_server_on_a_chip_or_a_core_has_its_part_of_the_board(workers: int, part: float) -> None:
     """One TPU v3 board has four chips of 900 GB/s, and eight cores."""
     board = load_array("tpu-v3-8")
-    took = Cluster(Setting(lenet(), board, workers, 32, DEPLOYED), 1).server_update(0, 1e9, 1)
+    cluster = Cluster(Setting(lenet(), board, workers, 32, DEPLOYED), 1)
     device, _ = board.group.kinds[0]
     rate = 4 * 9e11 * device.roofline.memory_efficiency * part
-    assert took.duration_ps == pytest.approx(3e9 / rate * 1e12, rel=1e-6)
+    moved = cluster.gradient_bytes + 2 * cluster.model_bytes
+    took_ps = cluster.server_update(0, 1, 1).duration_ps
+    assert took_ps == pytest.approx(moved / rate * 1e12, rel=1e-6)
 
 
 @pytest.mark.parametrize("n", SIZES)

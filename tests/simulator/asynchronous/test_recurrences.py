@@ -139,7 +139,7 @@ def test_parameter_servers_with_backup_workers(n: int, late: int, data: st.DataO
     slow = data.draw(delays(n))
     ours = ran("backup", n, slow, backup=str(late))
     took = steps(ours, slow)
-    update = ours.run.cluster.server_update(0, ours.run.cluster.model_bytes, n - late).duration_ps
+    update = ours.run.cluster.server_update(0, 1, n - late).duration_ps
     wanted: list[list[int]] = [[] for _ in range(n)]
     tag, done, round_, came, free = [0] * n, [0] * n, 0, [], 0
     queue = [(took[w][0] + HOP, 0, w) for w in range(n)]  # pushes as they arrive
@@ -182,7 +182,7 @@ def test_asynchronous_parameter_server(n: int, data: st.DataObject) -> None:
     ours = ran("async-ps", n, slow)
     took = steps(ours, slow)
     cluster = ours.run.cluster
-    update = cluster.server_update(0, cluster.model_bytes, 1).duration_ps
+    update = cluster.server_update(0, 1, 1).duration_ps
     wanted: list[list[int]] = [[] for _ in range(n)]
     asks = [(took[w][0], w) for w in range(n)]
     heapq.heapify(asks)

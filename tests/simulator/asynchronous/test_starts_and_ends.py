@@ -46,8 +46,20 @@ def test_all_of_a_dead_workers_time_has_a_name(method: str) -> None:
     alone_ps = watched(method, 4, 12).timeline.makespan_ps
     slow = Slowdowns(joins_s={1: 0.8 * alone_ps / 1e12}, dies_s={1: 0.3 * alone_ps / 1e12})
     ours = watched(method, 4, 12, slow=slow)
-    whole_ps = max(ours.timeline.makespan_ps, ours.run.dead[1])
+    whole_ps = ours.timeline.makespan_ps
     assert sum(ours.run.waits[1].values()) == pytest.approx(whole_ps, abs=9)
+
+
+@pytest.mark.parametrize("method", ["all-reduce", "ps", "hop"])
+def test_who_dies_after_everybody_has_stopped_was_waiting_until_then(method: str) -> None:
+    """Worker 0 is dead at once, and all others wait for it; worker 3 dies a second later."""
+    ours = watched(method, 4, 12, slow=Slowdowns(dies_s={0: 0.0, 3: 1.0}))
+    assert ours.timeline.makespan_ps < 0.1e12
+    for worker in range(4):
+        assert sum(ours.run.waits[worker].values()) <= ours.timeline.makespan_ps
+    assert ours.hang is not None
+    assert ours.hang.dead == (0,)
+    assert 3 in ours.hang.waits
 
 
 def test_a_run_of_the_dead_is_said_to_stop() -> None:
