@@ -21,7 +21,7 @@ from experiments.terms import change, duration
 from hardware import Wires, format_quantity, in_bytes, parse_quantity
 from hardware.interconnect.fabric import Memory
 from simulator import DEPLOYED, PICOSECONDS, Offer, closed_form, offer, offers, run_alone
-from simulator.collectives.offers import NCCL, InSteps
+from simulator.collectives.offers import NCCL, Ready
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,7 +141,7 @@ def _data(wires: Wires, name: str, size_bytes: float, found: Offer, by: str) -> 
         "time_s": time_s,
         **rates(name, nodes, size_bytes, time_s),
         "closed_form_s": None
-        if isinstance(found, InSteps)
+        if isinstance(found, Ready) and found.in_steps
         else closed_form(wires, name, wires.nodes, size_bytes, found.algorithm),
         "algorithms": [
             {
@@ -226,7 +226,7 @@ def _alone(wires: Wires, name: str, size_bytes: float) -> dict[str, float]:
     """
     found = {one.algorithm: one.alone_ps for one in offers(wires, name, size_bytes)}
     auto = offer(wires, name, wires.nodes, size_bytes)
-    if isinstance(auto, InSteps) and auto.algorithm not in NCCL:
+    if isinstance(auto, Ready) and auto.in_steps and auto.algorithm not in NCCL:
         found[f"{auto.algorithm}{BY_NCCL}"] = auto.alone_ps
     return {algorithm: alone_ps / PICOSECONDS for algorithm, alone_ps in found.items()}
 

@@ -15,10 +15,9 @@ from simulator.collectives.node_rings import NODE_RINGS, node_rings
 from simulator.collectives.offers import (
     NCCL,
     TIERED,
-    AtOnce,
     Jobs,
     Offer,
-    Plain,
+    Ready,
     Tiers,
     cheapest,
     flat_offer,
@@ -30,7 +29,7 @@ from simulator.engine.interconnect import Interconnect
 from simulator.engine.jobs import Floats
 from simulator.engine.picoseconds import PICOSECONDS
 
-OVER_NODES: dict[str, Callable[[Groups, str, float], Tiers | AtOnce | str]] = {
+OVER_NODES: dict[str, Callable[[Groups, str, float], Tiers | Ready | str]] = {
     **TIERED,
     NODE_RINGS: node_rings,
 }
@@ -91,7 +90,7 @@ def offer(
         own = nccl_offer(members, collective, size_bytes)
         best = own or cheapest(_every(members, collective, size_bytes))
         return in_steps(members, collective, best)
-    found: Plain | str
+    found: Offer | str
     if algorithm in MULTI_NODE:
         found = MULTI_NODE[algorithm](members, collective, size_bytes)
     else:
@@ -118,7 +117,7 @@ def offers(wires: Wires, collective: str, size_bytes: float) -> list[Offer]:
     return [*every, *(in_steps(members, collective, way) for way in found)]
 
 
-def _every(members: Groups, collective: str, size_bytes: float) -> list[Plain]:
+def _every(members: Groups, collective: str, size_bytes: float) -> list[Offer]:
     tiers = (how(members, collective, size_bytes) for how in OVER_NODES.values())
     found = [way for way in tiers if not isinstance(way, str)]
     return [*flat_offers(members, collective, size_bytes), *found]

@@ -18,7 +18,7 @@ import numpy as np
 from hardware import Wires
 from hardware.interconnect.torus import Grid
 from simulator.collectives.cache import digest
-from simulator.collectives.messages import Carried, add, farthest, flows_of
+from simulator.collectives.messages import Carried, add, farthest
 from simulator.collectives.ring_order import boxes, in_ring_order, runs
 from simulator.collectives.symmetry import Symmetry, symmetry_of
 from simulator.engine.jobs import Floats, Ints, Load
@@ -189,7 +189,7 @@ class Groups:
         if self.symmetry is not None:
             load = self.symmetry.load(self.wires, a, b, copied)
         else:
-            load = Load.of(flows_of(self.wires, a, b))
+            load = Load.of(self.wires.loads(a, b))
         return Carried(load, farthest(self.wires, a, b))
 
     @cached_property

@@ -12,7 +12,7 @@ from hardware import Wires
 from hardware.interconnect.cables import Cables
 from hardware.interconnect.torus import Grid
 from simulator.collectives.symmetry import summed, tier_byte_s
-from simulator.engine.jobs import Floats, Ints, Load
+from simulator.engine.jobs import Ints, Load
 from simulator.engine.picoseconds import whole_ps
 
 Ends = tuple[Ints, Ints]
@@ -36,15 +36,6 @@ class Carried(NamedTuple):
 
     load: Load
     far: Ends
-
-
-def flows_of(wires: Wires, sources: Ints, targets: Ints) -> Floats:
-    """How many messages between cores cross each of the array's links, counted one by one."""
-    flows = np.zeros(len(wires.bandwidth))
-    for subnet, chosen in wires.by_subnet(sources, targets):
-        nodes = subnet.node[sources[chosen]], subnet.node[targets[chosen]]
-        flows[subnet.links] += subnet.fabric.loads(*nodes, np.ones(len(chosen)))
-    return flows
 
 
 def farthest(wires: Wires, sources: Ints, targets: Ints) -> Ends:

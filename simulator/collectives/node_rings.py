@@ -19,8 +19,7 @@ import numpy as np
 
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups, Rows, groups_of
-from simulator.collectives.messages import flows_of
-from simulator.collectives.offers import AtOnce, cheapest, flat_offers, pipelined_s, tiers_of
+from simulator.collectives.offers import Ready, cheapest, flat_offers, pipelined_s, tiers_of
 from simulator.collectives.symmetry import byte_s, summed
 from simulator.engine.jobs import Ints, Job, Load
 from simulator.engine.picoseconds import whole_ps
@@ -52,7 +51,7 @@ class Rings:
         return self.inside.nbytes + self.between.nbytes + arrays
 
 
-def node_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
+def node_rings(groups: Groups, collective: str, size_bytes: float) -> Ready | str:
     """All rings as one job, or why there are none; a broadcast goes along each, chunk by chunk."""
     if collective == "all-to-all":
         return f"{NODE_RINGS} do not do all-to-all"
@@ -80,7 +79,7 @@ def node_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
     whole_s = pipelined_s([near_s + copied_s, far_s] * laps, waits_s * laps, busiest_s)
     wait_s, steps = whole_s - busiest_s, laps * (n - 1)
     job = Job(f"{collective} {NODE_RINGS}", together, laps * lap_bytes, wait_s, steps)
-    return AtOnce(job, whole_ps(busiest_s) + whole_ps(wait_s), NODE_RINGS)
+    return Ready((job,), whole_ps(busiest_s) + whole_ps(wait_s), NODE_RINGS)
 
 
 def _rings(groups: Groups) -> Rings:
@@ -92,7 +91,7 @@ def _rings(groups: Groups) -> Rings:
     where = groups.wires.units[NODES]
     out = where[sources] != where[targets]
     inside, between = (
-        groups.loaded(flows_of(groups.wires, sources[some], targets[some])) for some in (~out, out)
+        groups.loaded(groups.wires.loads(sources[some], targets[some])) for some in (~out, out)
     )
     far = sources[out], targets[out]
     largest = max((members for group in nodes for members in group), key=len)

@@ -176,7 +176,7 @@ def _first_members(groups: Groups) -> Ints:
     return found
 
 
-def in_steps(groups: Groups, collective: str, found: Plain) -> Offer:
+def in_steps(groups: Groups, collective: str, found: Offer) -> Offer:
     """The same, which waits for NCCL's steps over several nodes where they take longer.
 
     As NCCL reckons (src/graph/tuning.cc): of a ring through n members on m nodes m - 1 steps go
@@ -198,10 +198,15 @@ def in_steps(groups: Groups, collective: str, found: Plain) -> Offer:
             far_s = float(hops_s(first[:: 2 << level][: len(to)], to).max())
             least_s += 2 * max(far_s - between_s, 0.0)
     rest_s = least_s - sum(job.latency_s for job in jobs)
-    return InSteps(found, rest_s) if rest_s > 0 else found
+    if rest_s <= 0:
+        return found
+    *others, last = jobs
+    waiting = replace(last, latency_s=last.latency_s + rest_s)
+    alone_ps = found.alone_ps + whole_ps(rest_s)
+    return Ready((*others, waiting), alone_ps, found.algorithm, found.phases, in_steps=True)
 
 
-def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | None:
+def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> Ready | None:
     """As NCCL does it over nodes that have several members each; None for anything else.
 
     It has no tiers, but rings, and trees that on two nodes send half as much between them
@@ -216,7 +221,7 @@ def nccl_offer(groups: Groups, collective: str, size_bytes: float) -> AtOnce | N
     return None if isinstance(rings, str) else rings
 
 
-def nccl_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
+def nccl_rings(groups: Groups, collective: str, size_bytes: float) -> Ready | str:
     """NCCL's rings through all members, one from each member of a node; or why there are none."""
     if collective == "all-to-all":
         return "nccl-rings are not for all-to-all"
@@ -225,7 +230,7 @@ def nccl_rings(groups: Groups, collective: str, size_bytes: float) -> AtOnce | s
     return overlapped(groups, collective, size_bytes, by="rings")
 
 
-def nccl_trees(groups: Groups, collective: str, size_bytes: float) -> AtOnce | str:
+def nccl_trees(groups: Groups, collective: str, size_bytes: float) -> Ready | str:
     """NCCL's trees, which are timed on two nodes; or why there are none."""
     if collective != "all-reduce":
         return "nccl-trees are for all-reduce alone"
@@ -348,21 +353,22 @@ MOST_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AtOnce:
-    """All tiers as one job, and what it takes alone."""
+class Ready:
+    """Jobs that are made, and what they take alone: all tiers as one, or one in NCCL's steps."""
 
-    job: Job
+    made: Jobs
     alone_ps: int
     algorithm: str
     phases: int = 1
+    in_steps: bool = False
 
     def jobs(self) -> Jobs:  # noqa: D102
-        return (self.job,)
+        return self.made
 
 
 def overlapped(
     groups: Groups, collective: str, size_bytes: float, by: Through = "tiers"
-) -> AtOnce | str:
+) -> Ready | str:
     """The tiers of the hierarchical way as a pipeline of equal chunks; or why it does not apply.
 
     The busiest links are busy all the time but for the first chunk's way to
@@ -404,7 +410,7 @@ def overlapped(
     apart = any(job.crossing for _, job in tiers)
     crossing = tuple(each for _, job in tiers for each in job.crosses) if apart else ()
     job = Job(f"{collective} {name}", together, size_bytes, wait_s, steps, crossing)
-    return AtOnce(job, whole_ps(busy_s * size_bytes) + whole_ps(wait_s), name)
+    return Ready((job,), whole_ps(busy_s * size_bytes) + whole_ps(wait_s), name)
 
 
 def in_pieces(found: Tiers) -> Tiers:
@@ -452,47 +458,20 @@ def _pipeline_s(chunks: int, bytes_s: list[float], waits_s: list[float], busiest
     return sum(stages) + (chunks - 1) * max(*stages, busiest_s / chunks)
 
 
-Plain = Flat | Tiers | AtOnce
-
-
-@dataclass(frozen=True, eq=False)
-class InSteps:
-    """An offer whose last job waits so much longer for NCCL's steps."""
-
-    of: Plain
-    rest_s: float
-
-    @property
-    def algorithm(self) -> str:  # noqa: D102
-        return self.of.algorithm
-
-    @property
-    def phases(self) -> int:  # noqa: D102
-        return self.of.phases
-
-    @property
-    def alone_ps(self) -> int:  # noqa: D102
-        return self.of.alone_ps + whole_ps(self.rest_s)
-
-    def jobs(self) -> Jobs:  # noqa: D102
-        *jobs, last = self.of.jobs()
-        return (*jobs, replace(last, latency_s=last.latency_s + self.rest_s))
-
-
-Offer = Plain | InSteps
+Offer = Flat | Tiers | Ready
 """A way to do a collective: by which algorithm, in how many phases one after the other.
 
 ``alone_ps`` is what its ``jobs`` take when nobody else uses their links; these have loads on the
 few links that stand for all.
 """
 
-TIERED: dict[str, Callable[[Groups, str, float], Tiers | AtOnce | str]] = {
+TIERED: dict[str, Callable[[Groups, str, float], Tiers | Ready | str]] = {
     TIER_BY_TIER: hierarchical,
     OVERLAPPED: overlapped,
 }
 """Ways that use tiers, by name."""
 
-NCCL: dict[str, Callable[[Groups, str, float], AtOnce | str]] = {
+NCCL: dict[str, Callable[[Groups, str, float], Ready | str]] = {
     "nccl-rings": nccl_rings,
     "nccl-trees": nccl_trees,
 }
