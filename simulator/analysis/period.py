@@ -22,10 +22,15 @@ def micro_batch_ends(timeline: Timeline) -> list[int]:
     return found
 
 
-def mean_period(ends: Sequence[int]) -> float:
-    """Picoseconds between two micro-batches that end then, the mean of the second half."""
-    middle = len(ends) // 2
-    return (ends[-1] - ends[middle]) / (len(ends) - 1 - middle) if len(ends) > 2 else ends[-1]
+def mean_period(ends: Sequence[int], counted: int) -> float:
+    """Picoseconds between two micro-batches, the mean of the second half of those that count.
+
+    Where these are fewer than three, the mean of the whole run.
+    """
+    if counted <= 2:
+        return max(ends) / len(ends)
+    middle = counted // 2
+    return (ends[counted - 1] - ends[middle]) / (counted - 1 - middle)
 
 
 def steady_period(

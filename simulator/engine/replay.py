@@ -60,6 +60,8 @@ class Follower:
         """A send that computations come behind, where exchanges overlap."""
         self._blocks: dict[tuple[int, ...], list[tuple[tuple[int, ...], Block | None]]] = {}
         self._stream: tuple[Done, ...] = ()
+        self._again = False
+        """Whether a forward pass is done again: its exchanges are others than those before."""
         self._made: Made = ((), Instruction(frozenset(), 0, 0), {})
         """With rendezvous: what the pass before it made, which is sent before the next one."""
         self._parted: dict[tuple[frozenset[Part], int], Parted] = {}
@@ -89,9 +91,11 @@ class Follower:
             lines = yield from self._hand_over(instruction, done)
         if instruction.again:
             inner = self._of(instruction._replace(parts=frozenset({Part.FORWARD}), again=False))
+            self._again = True
             yield from self._follow(
                 tuple(i for i in inner if not self._between(i)), instruction, done
             )
+            self._again = False
         yield from self._follow(lines, instruction, done)
         ends = Part.UPDATE if Part.SUMS in instruction.parts else Part.WEIGHTS
         if ends in instruction.parts or Part.UPDATE in instruction.parts:
@@ -214,7 +218,8 @@ class Follower:
             at = micro_batch if communicator is None else instruction.round
             if line in self._streamed:
                 after += [one for one in self._stream if one not in after]
-            found = machine.meet(worker, operation, parties, at, after, communicator=communicator)
+            key = (operation, "again") if self._again else None
+            found = machine.meet(worker, operation, parties, at, after, key, communicator)
             if line in self._streamed:
                 self._stream = (found,)
         elif self._units:

@@ -39,11 +39,12 @@ def layer_times(
     shards, arithmetic = rules.root.shards, one.group.arithmetic
     deployed = execution.model == "deployed"
     each = arithmetic.activation_bytes if deployed else arithmetic.element_bytes
+    phases = (*rules.phases, Phase.RECOMPUTE) if deployed else rules.phases
     found = []
     for v, node in enumerate(rules.graph):
         seconds = dict.fromkeys(Phase, 0.0)
-        for phase in Phase:
-            if deployed or not (node.join or phase in (Phase.UPDATE, Phase.RECOMPUTE)):
+        for phase in phases:
+            if deployed or not node.join:
                 lasts_ps = rules.product_ps(v, phase, shards[v], device)
                 seconds[phase] = lasts_ps / PICOSECONDS
         found.append(

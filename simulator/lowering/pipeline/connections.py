@@ -187,8 +187,13 @@ class StageBoundaries:
                 chunk.writer.sums.append(Sum(nodes, operation, parties, communicator))
 
     def _sum_copies(self) -> None:
-        """Stages that both use a weight sum its gradients, each replica with its like."""
+        """Stages that both use a weight sum its gradients, each replica with its like.
+
+        Those of one place have one gradient.
+        """
         for tie in self._cut.ties:
+            if (tie.target - tie.source) % len(self._rounds) == 0:
+                continue
             owners, users = self._chunks[tie.source], self._chunks[tie.target]
             if max(len(owners), len(users)) % min(len(owners), len(users)):
                 raise PlanError(

@@ -203,7 +203,7 @@ class StageWriter(Writer):
         if self._summed:
             return
         self._summed = True
-        behind = Part.SUMS if self.rules.execution.overlap else Part.UPDATE
+        behind = Part.SUMS if self.rules.overlap else Part.UPDATE
         for some, part in ((self.sums, Part.SUMS), (self.copies, behind)):
             self._turn_to(part)
             for one in some:

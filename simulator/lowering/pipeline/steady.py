@@ -44,7 +44,7 @@ def in_the_long_run(
         if period or pipeline.batches or 2 * batches * pipeline.micro_batches > MOST_TURNS:
             break
         batches *= 2
-    each = period.micro_batch_ps if period else mean_period(micro_batch_ends(timeline)[:turns])
+    each = period.micro_batch_ps if period else mean_period(micro_batch_ends(timeline), turns)
     batch_ps = round(each * pipeline.micro_batches)
     return replace(timeline, batch_ps=batch_ps, period=period, batches=batches)
 

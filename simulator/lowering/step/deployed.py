@@ -133,8 +133,7 @@ class Deployed(ExchangesOnWires):
         """How many cores have the same weights, of the first layer that has any."""
         first = next((v for v, work in enumerate(self._work) if work.pair_parameters), 0)
         (part, *_) = self._parts
-        alike = (types[first] in SAME_WEIGHTS for types in part.types)
-        return 1 if part.halves else int(2 ** sum(alike))
+        return _same_weights(part, first)
 
     @property
     def _fsdp_units(self) -> FsdpUnits:
@@ -275,3 +274,12 @@ class Deployed(ExchangesOnWires):
         whole, inference = self.execution.whole_shards, self.execution.inference
         self._made.append((device, core_of(device, whole=whole, inference=inference)))
         return self._made[-1][1]
+
+
+def _same_weights(part: Mesh, v: int) -> int:
+    """How many cores of a part have the same weights of a layer; of unlike halves, the most."""
+    if not part.halves:
+        return int(2 ** sum(types[v] in SAME_WEIGHTS for types in part.types))
+    each = [_same_weights(half, v) for half in part.working_halves]
+    same = part.idle or part.partitions[v].type in SAME_WEIGHTS
+    return sum(each) if same else max(each)

@@ -177,7 +177,7 @@ def units_of(
         block = number.get(node.name)
         if not found or block != of or (block is None and room <= 0):
             found.append([])
-            of, room = block, full_bytes
+            of, room = block, full_bytes or 1.0
         found[-1].append(v)
         room -= size(v) if full_bytes else float(size(v) > 0)
     return tuple(map(tuple, found))

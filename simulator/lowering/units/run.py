@@ -128,6 +128,6 @@ def in_the_long_run(
         if found is not None and found.micro_batch_ps >= max(work):
             return Steady(found.micro_batch_ps / PICOSECONDS, in_flight, True, timeline)
         if 2 * batches * len(tasks) > MOST_RUNS:
-            mean = mean_period(micro_batch_ends(timeline)[:micro_batches])
+            mean = mean_period(micro_batch_ends(timeline), micro_batches)
             return Steady(mean / PICOSECONDS, in_flight, False, timeline)
         batches *= 2
