@@ -35,6 +35,14 @@ def test_without_blocks_a_bucket_of_layers() -> None:
     assert units_of(network, graph, sizes.__getitem__, 1e9) == ((0, 1, 2, 3),)
 
 
+def test_without_buckets_a_unit_goes_on_to_the_next_layer_with_weights() -> None:
+    """What has none is not a unit of its own, behind which nothing would be prefetched."""
+    graph = partition_graph(load_network("lenet"))
+    sizes = [10.0, 0.0, 30.0, 0.0]
+    units = units_of(load_network("lenet"), graph, sizes.__getitem__, 0.0)
+    assert units == ((0,), (1, 2), (3,))
+
+
 def written(*, ahead: bool) -> list[tuple[str, tuple[int, ...], int]]:
     """Of LeNet in three units, of which nodes 0 and 1 are not alike: gathers and products."""
     graph = partition_graph(load_network("lenet"))

@@ -1,5 +1,7 @@
 """What pipelines are cut by: the times of layers on one accelerator, against a step of its own."""
 
+from dataclasses import replace
+
 import pytest
 
 from hardware import Array, load_array
@@ -49,3 +51,13 @@ def test_each_kind_of_accelerator_has_its_own() -> None:
     assert ratio != 1
     for a, b in zip(one, other, strict=True):
         assert b.forward_s == pytest.approx(a.forward_s * ratio, rel=1e-6)
+
+
+@pytest.mark.parametrize("execution", [PUBLISHED, DEPLOYED], ids=lambda e: e.model)
+def test_inference_has_no_backward_pass(execution: Execution) -> None:
+    network, array = load_network("alexnet"), load_array("accpar-mixed-switch")
+    trained = layer_times(network, array, 8, execution)
+    inferred = layer_times(network, array, 8, replace(execution, mode="inference"))
+    for one, other in zip(inferred, trained, strict=True):
+        assert one.backward_s == 0 < other.backward_s + other.forward_s
+        assert one.forward_s == pytest.approx(other.forward_s)

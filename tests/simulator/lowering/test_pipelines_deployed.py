@@ -14,6 +14,7 @@ from random import Random
 
 import pytest
 
+from experiments.studies.case import Case, plan_of
 from hardware import Array, Device, Group, load_array
 from hardware.topology import Topology
 from planners import (
@@ -25,10 +26,11 @@ from planners import (
     planned_by_axes,
     planned_in_stages,
 )
+from planners.order import Kind
 from planners.partition import II, III, Partition
 from planners.pipeline.staging import Staging, places_of
 from planners.plan.split import Split
-from simulator import DEPLOYED, Execution, Timeline, shares, simulate
+from simulator import DEPLOYED, PUBLISHED, Execution, Timeline, shares, simulate
 from tests.simulator.lowering.random_pipelines import SCHEDULES
 from tests.simulator.lowering.slow_pipeline import (
     SlowLayer,
@@ -251,3 +253,22 @@ def test_a_tied_weight_is_summed_when_all_passes_are_over(vp: int) -> None:
         plan = planned_by_axes(network, how.planned(array), 8, axes, staging)
         took.append(simulate(network, plan, array, how).iteration_s)
     assert took[1] <= took[0] <= 1.5 * took[1]
+    plan = planned_by_axes(network, PUBLISHED.planned(array), 8, axes, staging)
+    published = simulate(network, plan, array, PUBLISHED)
+    sums = [r.start_ps for r in published if r.kind == str(Kind.SUMS) and r.level == -2]
+    passes = [r.end_ps for r in published if r.kind == "compute"]
+    assert (min(sums) >= max(passes)) if vp > 1 else sums
+
+
+@pytest.mark.parametrize("execution", [DEPLOYED, PUBLISHED], ids=lambda e: e.model)
+def test_stages_of_one_place_have_one_gradient_of_a_weight(execution: Execution) -> None:
+    """There is nobody to sum it with."""
+    network = load_network("gpt2:layers=2:seq=32")
+    array = load_array("h100-cluster", ["nodes=1", "devices.0.count=2"])
+    staging = Staging(stages=1, virtual=2, micro_batches=2, tied="copies")
+    how = replace(execution, staging=staging)
+    plan = plan_of(Case(network, "data_parallel", array, 8, execution=how))
+    found = simulate(network, plan, array, execution)
+    assert plan.pipeline is not None
+    assert len(plan.pipeline.stages) == 2
+    assert not [r.layer for r in found if r.kind == str(Kind.SUMS) and r.level == -2]

@@ -56,12 +56,16 @@ def test_inside_a_node_links_say_it() -> None:
     assert latencies(one, Kind.WEIGHTS) == latencies(rules(1, Axes(dp=8), None), Kind.WEIGHTS)
 
 
-@pytest.mark.parametrize(("axes", "ranks"), [(Axes(dp=32), 32), (Axes(dp=4, tp=4, cp=2), 8)])
+@pytest.mark.parametrize(
+    ("axes", "ranks"),
+    [(Axes(dp=32), 32), (Axes(dp=4, tp=4, cp=2), 8), (Axes(dp=24), 24), (Axes(dp=12, tp=2), 12)],
+)
 def test_buckets_grow_with_the_ranks(axes: Axes, ranks: int) -> None:
     """Those of data and of context parallelism; with ``--bucket`` they are as is said."""
     stack = Stack("s", bucket_bytes=30.0, bucket_rank_bytes=2.0)
-    assert rules(4, axes, stack).bucket_bytes == max(30.0, 2.0 * ranks)
-    assert DEPLOYED.bucket_of() == rules(4, axes, Stack("s")).bucket_bytes
+    nodes = axes.dp * axes.tp * axes.cp // 8
+    assert rules(nodes, axes, stack).bucket_bytes == max(30.0, 2.0 * ranks)
+    assert DEPLOYED.bucket_of() == rules(nodes, axes, Stack("s")).bucket_bytes
 
 
 def test_each_sort_of_groups_fills_its_own_bucket() -> None:

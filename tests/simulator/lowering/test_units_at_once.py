@@ -277,6 +277,24 @@ def test_what_is_forgotten_is_computed_again_when_errors_come(recompute: str) ->
     assert timeline.makespan_ps > plain.makespan_ps
 
 
+def test_exchanges_that_are_done_again_are_exchanges_of_their_own() -> None:
+    """Between stages that compute all again, each forward exchange comes twice."""
+    network, array = load_network("bert-base:seq=32"), array_of(4)
+    counts = []
+    for recompute in ("", "all"):
+        staging = Staging(stages=2, micro_batches=2, recompute=recompute, tied="copies")
+        how = replace(DEPLOYED, staging=staging)
+        plan = plan_of(Case(network, "model_parallel", array, 8, execution=how))
+        timeline = simulate(network, plan, array, DEPLOYED)
+        counts.append(
+            sum(
+                r.phase == str(Phase.FORWARD) and r.kind != str(Kind.COMPUTE) and r.level >= 0
+                for r in timeline
+            )
+        )
+    assert counts[1] >= 2 * counts[0] > 0
+
+
 def test_scripts_without_units_are_left_alone() -> None:
     network, array = load_network("lenet"), load_array("tpu-v2-8")
     planned_for = DEPLOYED.planned(array)
