@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -264,17 +264,27 @@ class Wires:
         first, second = (range(start, last + 1) for start, last in nodes)
         return subnet.fabric.injection(first, second)
 
-    def place(self, side: range, other: range) -> tuple[int, int]:
+    def place(self, side: range, other: range) -> Hashable:
         """What tells a split from others of as many cores: equal ones are alike, with all below.
 
-        Nothing does where messages between its halves meet no other nodes;
-        on a ring, torus or mesh it is the nodes that it is of.
+        Where it is cut by boards, nodes and so on; on a ring, torus or mesh also the nodes that it
+        is of. (Of three nodes of 8 the second half begins in the middle of one.)
         """
         subnet = self._joining(side.start, other.start)
+        ends = self._ends(range(side.start, other.stop))
         if not subnet.fabric.has_places:
-            return (-1, 0)
+            return ends
         region = subnet.region[side.start]
-        return (self.subnets.index(subnet), side.start - int(np.argmax(subnet.region == region)))
+        return (
+            *ends,
+            self.subnets.index(subnet),
+            side.start - int((subnet.region == region).argmax()),
+        )
+
+    def _ends(self, cores: range) -> tuple[bytes, ...]:
+        """Where the regions of each subnet end among these cores."""
+        regions = (subnet.region[cores.start : cores.stop] for subnet in self.subnets)
+        return tuple(np.flatnonzero(np.diff(region)).tobytes() for region in regions)
 
     def moved(self, one: range, other: range) -> bool:
         """Whether a range of cores is another one moved on, with all that is between its parts.
@@ -283,6 +293,8 @@ class Wires:
         by as much, and by an even number of steps: half way round a ring,
         routes from even places and odd ones differ.
         """
+        if self._ends(one) != self._ends(other):
+            return False
         for subnet in self.subnets:
             if subnet.region[one.start] >= 0 and isinstance(subnet.fabric, Cables):
                 nodes = (subnet.node[cores.start : cores.stop] for cores in (one, other))

@@ -19,6 +19,7 @@ import numpy as np
 from hardware import Wires
 from hardware.interconnect.cables import Cables
 from hardware.interconnect.routing import Subnet
+from hardware.topology import Tier
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
 from simulator.collectives.messages import Carried, Ends, Pattern, following, phase_of
@@ -48,10 +49,11 @@ def strung(wires: Wires, rows: Ints) -> Strung | None:
     One flow of each ring goes each way (of two members there is one way). Groups must
     have equally many rings.
     """
-    subnet = subnet_of_ports(wires, rows)
-    if subnet is None or not isinstance(subnet.fabric, Cables):
+    joining = _joining(wires, rows)
+    if len(joining) != 1 or not isinstance(joining[0].fabric, Cables):
         return None
-    fabric = subnet.fabric
+    (subnet,) = joining
+    fabric = joining[0].fabric
     graph = tuple(
         sorted((pair, len(links)) for pair, links in fabric.links.items() if pair[0] < pair[1])
     )
@@ -68,13 +70,29 @@ def strung(wires: Wires, rows: Ints) -> Strung | None:
     return Strung(len(rings), flows, (rows[0, near][:1], rows[0, near][1:]))
 
 
-def subnet_of_ports(wires: Wires, rows: Ints) -> Subnet | None:
-    """The nearest subnet that joins all members of each group, if each has a port of its own."""
+def tier_of(wires: Wires, rows: Ints) -> Tier | None:
+    """The tier that joins the members of each group, if each has a port of its own.
+
+    Each kind of device has a subnet of its own there.
+    """
+    found = _joining(wires, rows)
+    return found[0].tier if found and all(one.tier == found[0].tier for one in found) else None
+
+
+def _joining(wires: Wires, rows: Ints) -> list[Subnet]:
+    """The nearest subnets that join all members of each group, each with a port of its own."""
+    found = list[Subnet]()
     for subnet in wires.subnets:
         region, node = subnet.region[rows], np.sort(subnet.node[rows])
-        if region.min() >= 0 and (region == region[:, :1]).all():
-            return subnet if (np.diff(node) > 0).all() else None
-    return None
+        joined = (region[:, :1] >= 0).ravel() & (region == region[:, :1]).all(axis=1)
+        if joined.any():
+            if (np.diff(node[joined]) <= 0).any():
+                return []
+            found.append(subnet)
+            rows = rows[~joined]
+        if not len(rows):
+            return found
+    return []
 
 
 def _used(fabric: Cables, rings: Sequence[Order], chain: Order) -> Iterator[int]:
@@ -167,8 +185,8 @@ def reduces(groups: Groups) -> float:
 
     Of members on one switch, each with a port of its own.
     """
-    subnet = subnet_of_ports(groups.wires, groups.rows)
-    return subnet.tier.reduces if subnet and subnet.tier else 0.0
+    tier = tier_of(groups.wires, groups.rows)
+    return tier.reduces if tier else 0.0
 
 
 def cable_rings(groups: Groups) -> Pattern:

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from simulator.collectives.algorithms import FLAT, Algorithm
-from simulator.collectives.cable_rings import reduces, subnet_of_ports
+from simulator.collectives.cable_rings import reduces, tier_of
 from simulator.collectives.cache import cached
 from simulator.collectives.groups import Groups
 from simulator.collectives.messages import Timed, of_tiers
@@ -122,8 +122,7 @@ def _by_protocols(groups: Groups, collective: str, algorithm: Algorithm) -> Iter
     wires, pattern = groups.wires, algorithm.pattern(collective, groups)
     made = [(p, byte_s(p.load, wires), wires.message_latency_s(*p.far)) for p in pattern]
     tiers = [() if p.stages else of_tiers(p, wires) for p in pattern]
-    subnet = subnet_of_ports(wires, groups.rows) if wires.topology.levels and made else None
-    tier = subnet.tier if subnet else None
+    tier = tier_of(wires, groups.rows) if wires.topology.levels and made else None
     copy_s = 0.0
     if tier and tier.copy_bytes_per_s and algorithm.copies:
         copy_s = 1 / groups.size / tier.copy_bytes_per_s

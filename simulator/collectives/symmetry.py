@@ -269,7 +269,10 @@ class _Table:
         return found
 
     def _moves(self, labels: Ints, stride: int) -> bool | None:
-        """Whether a flip changes all labels, or none of them; None where it changes some."""
+        """Whether a flip changes all labels, or none of them; None where it changes some.
+
+        Or where what has one label goes to several: of three nodes, the one in the middle is cut.
+        """
         nodes, rest = divmod(stride, self._each)
         if not nodes:
             return None if self._each % (2 * stride) else False
@@ -280,7 +283,11 @@ class _Table:
         changes = (sides[:, 0] != sides[:, 1])[there[:, 0]]
         if (there[:, 0] != there[:, 1]).any() or (changes.any() and not changes.all()):
             return None
-        return bool(changes.any())
+        if not changes.any():
+            return False
+        pairs = np.concatenate([sides, sides[:, ::-1]]).swapaxes(0, 1).reshape(2, -1)
+        goes = np.unique(pairs, axis=1)[0]
+        return True if (np.diff(goes) > 0).all() else None
 
     def sign(self, signature: Ints, own: Ints, flips: Flips) -> bool:
         """Write its links' signatures; whether each link got one only."""

@@ -1,5 +1,7 @@
 """Small messages: which protocol is cheapest, what it takes, and the piece that is copied."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,18 @@ def test_messages_inside_nodes_are_late_beside_those_between(
     wires = Wires(load_array("h100-cluster", ["nodes=2", "stack=none"]))
     found = offer(wires, "all-to-all", np.arange(16)[np.newaxis], size_bytes, "direct")
     assert found.alone_ps / 1e12 == pytest.approx(seconds, rel=1e-3)
+
+
+@pytest.mark.parametrize("size_bytes", [1e4, 1e6])
+def test_nodes_of_two_kinds_have_the_protocols_of_their_tier(size_bytes: float) -> None:
+    """Two nodes of boards that differ in their name alone: inside a node all is as before."""
+    array = load_array("h100-cluster", ["nodes=4", "stack=none"])
+    ((gpu, count),) = array.group.kinds
+    halves = tuple((each, count // 2) for each in (gpu, replace(gpu, name="other")))
+    two = Wires(replace(array, group=Group(halves)))
+    rows = np.arange(32).reshape(4, 8)
+    for members in (rows, rows[1:3], rows[:1]):
+        for collective in ("all-reduce", "all-gather"):
+            alone = offer(Wires(array), collective, members, size_bytes)
+            assert offer(two, collective, members, size_bytes).alone_ps == alone.alone_ps
+            assert alone.algorithm == offer(two, collective, members, size_bytes).algorithm

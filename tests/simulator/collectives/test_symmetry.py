@@ -172,6 +172,17 @@ def test_nodes_whose_numbers_are_no_powers_of_two(kind: str, count: int) -> None
             agree(w, "all-to-all", rows, "auto")
 
 
+def test_half_an_array_that_begins_in_the_middle_of_a_node_is_no_image_of_the_other() -> None:
+    """Three nodes of 8, every third GPU in a group: each has one in its own node at least.
+
+    So six pieces of 12.5 MB leave by a port of 50 GB/s, in 1.5 ms, and not seven.
+    """
+    w = Wires(load_array("h100-cluster", ["nodes=3", "stack=none"]))
+    rows = np.arange(24).reshape(8, 3).T.copy()
+    found = offer(w, "all-to-all", rows, 1e8, "direct")
+    assert found.alone_ps == pytest.approx(1.51e9, rel=1e-3)
+
+
 @pytest.mark.parametrize("size", [3, 5, 7, 15])
 @pytest.mark.parametrize("kind", ["ring", "torus", "mesh"])
 def test_pieces_that_are_no_power_of_two_are_scattered(kind: str, size: int) -> None:
