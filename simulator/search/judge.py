@@ -84,11 +84,7 @@ class Judge:
 
     def _updated(self, plan: Plan) -> Sequence[Plan]:
         """The ways to update weights that the execution model asks for."""
-        try:
-            found = candidates(self.network, plan, self.array, self.execution)
-        except REFUSED as why:
-            self.refused = str(why)
-            return ()
+        found = candidates(self.network, plan, self.execution)
         if not self.arrival:
             return found
         return [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 from hardware import Array, Group
@@ -12,7 +11,6 @@ from planners.built_in import data_parallel
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.candidates import (
     alone,
-    leaves_of,
     lifted,
     mean_shares,
     planned,
@@ -87,8 +85,6 @@ FACTORS = (1.5, 1.2, 1.08, 1.03)
 """By which a kind's share is made larger or smaller, in turn, as long as that helps."""
 MOST_STEPS, MOST_LINES = 40, 150_000
 """Plans that are simulated, and lines of all their programs: about ten seconds."""
-MULTIPLES = (1, 2, 4, 8)
-"""Of whole samples for each device of a kind: full tiles have no more than 8 rows."""
 
 Shares = tuple[float, ...]
 
@@ -103,7 +99,6 @@ def with_better_shares(judge: Judge) -> None:
         return
     best_s, steps, lines = judge.best_s, judge.evaluations + MOST_STEPS, judge.spent + MOST_LINES
     best_s = min(best_s, judge.seconds(_with(plan, group, shares)))
-    shares, best_s = _with_whole_samples(judge, plan, shares, best_s)
     kinds = range(len(shares) if len(shares) > 2 else 1)  # more for one of two: less for the other
     for factor in FACTORS:
         for kind in kinds:
@@ -114,47 +109,6 @@ def with_better_shares(judge: Judge) -> None:
                     if found_s >= best_s:
                         break
                     shares, best_s = other, found_s
-    _with_whole_samples(judge, plan, shares, best_s)
-
-
-def _with_whole_samples(
-    judge: Judge, plan: Plan, shares: Shares, best_s: float
-) -> tuple[Shares, float]:
-    """Shares nearby of which every device of a kind has as many samples.
-
-    With 41 samples on some devices and 40 on others all wait for the former, and
-    where tiles have 8 rows these do as much as for 48.
-    """
-    group = judge.array.group
-    for other in whole_samples(group, plan.batch, shares):
-        found_s = judge.seconds(_with(plan, group, other))
-        if found_s < best_s:
-            shares, best_s = other, found_s
-    return shares, best_s
-
-
-def whole_samples(group: Group, batch: int, shares: Shares) -> Iterator[Shares]:
-    """The nearest shares of which each device of one kind has a multiple of some samples.
-
-    The other kinds have the rest, in proportion to what they have.
-    """
-    total = sum(shares)
-    found = set[Shares]()
-    for kind, (device, _) in enumerate(group.kinds):
-        many = leaves_of(group, device)
-        each = batch * shares[kind] / total / many
-        rest = total - shares[kind]
-        for step in MULTIPLES:
-            for rounded in (math.floor(each / step), math.ceil(each / step)):
-                own = rounded * step * many / batch
-                if 0 < own < 1 and rest > 0:
-                    other = tuple(
-                        own if i == kind else (1 - own) * share / rest
-                        for i, share in enumerate(shares)
-                    )
-                    if other not in found:
-                        found.add(other)
-                        yield other
 
 
 def _with(plan: Plan, group: Group, shares: Shares) -> Plan:

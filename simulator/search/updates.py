@@ -1,29 +1,21 @@
-"""Whether each layer's update is shared out: as it is asked for, or as its price says.
+"""Whether each layer's update is shared out: as it is asked for, or as the engine finds best.
 
-A layer's price is what it adds for the device that it takes longest: its exchange of
-gradients, its update and, shared out, the gathering of its new weights, each alone on
-the array. What of that is hidden is another matter, so ``auto`` simulates three
-plans: every layer at its lower price, all replicated, and all shared out.
+Sharing out moves and computes less, but waits twice: for the sum of its gradients and for its
+new weights. So it pays for large layers, and ``auto`` simulates three plans: large layers
+shared out, all replicated, and all shared out.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 
 from hardware import Array
 from planners import Pipeline, Plan, PlanError, Update
-from planners.order import Item, Kind, Phase
 from planners.plan.updates import Updates, updates_of
-from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.lowering.execution import Execution
-from simulator.lowering.models import rules_of
 from simulator.lowering.pipeline.program import step_program
-from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.training_step import alone_s
-from simulator.sharding.mesh import Mesh, parts
-from workloads import Network
+from workloads import Network, partition_graph
 
 
 def check_update(execution: Execution) -> None:
@@ -42,17 +34,20 @@ def with_updates(network: Network, plan: Plan, array: Array, execution: Executio
     if not execution.update or execution.inference:
         return plan
     free = replace(execution, strict_memory=False)
-    plans = candidates(network, plan, array, free)
+    plans = candidates(network, plan, free)
     if len(plans) == 1:
         return plans[0]
     return min(plans, key=lambda one: run(step_program(network, one, array, free)).iteration_s)
 
 
 AUTO = "auto"
-"""Each layer's own choice."""
+"""What takes least of three ways."""
+SMALL = 0.1
+"""Of the mean layer's parameters: the gradients of less take latency, of which sharing out has
+two."""
 
 
-def candidates(network: Network, plan: Plan, array: Array, execution: Execution) -> list[Plan]:
+def candidates(network: Network, plan: Plan, execution: Execution) -> list[Plan]:
     """The plan with its updates as ``execution.update`` asks: of ``auto`` up to three ways.
 
     Of stages two: all of their layers, or none.
@@ -66,8 +61,7 @@ def candidates(network: Network, plan: Plan, array: Array, execution: Execution)
     if execution.update != AUTO:
         return [replace(plan, updates=updates_of([Update(execution.update)] * len(plan.nodes)))]
     everywhere = updates_of([Update.SHARDED] * len(plan.nodes))
-    chosen = priced(network, plan, array, execution, everywhere)
-    found = dict.fromkeys((chosen, (), everywhere))
+    found = dict.fromkeys((of_large_layers(network), (), everywhere))
     return [replace(plan, updates=updates) for updates in found]
 
 
@@ -82,43 +76,9 @@ def _in_stages(plan: Plan, pipeline: Pipeline, update: Update) -> Plan:
     return replace(plan, pipeline=replace(pipeline, stages=stages))
 
 
-def priced(
-    network: Network, plan: Plan, array: Array, execution: Execution, everywhere: Updates
-) -> Updates:
-    """Every layer at its lower price."""
-    both = [
-        rules_of(network, replace(plan, updates=updates), array, execution, folded=True)
-        for updates in ((), everywhere)
-    ]
-    prices = zip(*map(prices_of, both), strict=True)
-    return updates_of(
-        [Update.SHARDED if shared < whole else Update.REPLICATED for whole, shared in prices]
-    )
-
-
-def prices_of(rules: Rules) -> list[float]:
-    """What every node's gradients, update and new weights take, one after the other (s).
-
-    Of the device that they take longest.
-    """
-    updated = {part: rules.updated(part) for part in parts(rules.root) if not part.halves}
-
-    def seconds(v: int) -> float:
-        items = [Item(Kind.SUMS, Phase.GRADIENT, v, bucket=(v,))]
-        if rules.plan.updates:
-            items.append(Item(Kind.WEIGHTS, Phase.UPDATE, v, bucket=(v,)))
-        at = defaultdict[Mesh, float](float)
-        for exchange in (exchange for item in items for exchange in rules.exchanges(item)):
-            at[exchange.part] += alone_s(rules.wires, rules.carry(exchange))
-
-        def longest(part: Mesh) -> float:
-            if part.halves:
-                return at[part] + max(map(longest, part.distinct()))
-            device, own = part.group.kinds[0][0], updated[part][v]
-            shards = dict.fromkeys(one.shards[v] for one in part.classes(folded=True))
-            lasts = (rules.product_ps(v, Phase.UPDATE, one, device, own) for one in shards)
-            return at[part] + max(lasts, default=0) / PICOSECONDS
-
-        return longest(rules.root)
-
-    return [seconds(v) for v in range(len(rules.graph))]
+def of_large_layers(network: Network) -> Updates:
+    """Shared out where a layer has a tenth of the mean layer's parameters, or more."""
+    parameters = {layer.name: layer.parameters for layer in network.layers}
+    each = [parameters.get(node.name, 0) for node in partition_graph(network)]
+    least = SMALL * sum(each) / max(sum(one > 0 for one in each), 1)
+    return updates_of([Update.SHARDED if one >= least else Update.REPLICATED for one in each])
