@@ -1,5 +1,6 @@
 """Twice as fast, changed values, and why they change nothing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +40,11 @@ def explained(
         execution=execution,
     )
     heard: list[str] = []
-    result = explain(case, array, changes, heard.append)
+
+    def asked(some: Sequence[str]) -> Case:
+        return replace(case, array=load_array(array, some))
+
+    result = explain(case, changes, asked, heard.append)
     assert len(heard) == steps_of(case, changes)
     return result
 
@@ -200,6 +205,19 @@ def test_hidden_exchanges_are_said_to_be_hidden() -> None:
         "no part of the critical path is communication of bytes; "
         "75.0% is compute limited by HBM bandwidth"
     )
+
+
+@pytest.mark.parametrize("keyword", [True, False])
+def test_without_a_stack_its_habits_are_gone_too(keyword: bool) -> None:
+    """It decides about buckets, kernels and attention: not the array alone is another one."""
+    on: dict[str, Any] = {"array": "h100-cluster", "batch": 16, "parallel": "dp=8"}
+    stack: dict[str, Any] = {"stack": "megatron-2021", "set": ["nodes=1"]}
+    if not keyword:
+        stack = {"set": ["nodes=1", "stack=megatron-2021"]}
+    found = aa.explain("gpt2:layers=2", **on, **stack).to_dict()["set"][-1]
+    assert found["assignment"] == "stack=megatron-2021"
+    plain = aa.simulate("gpt2:layers=2", **on, set=["nodes=1"])
+    assert found["unchanged_s"] == plain.iteration_s
 
 
 def test_data_parallelism_beside_stages_has_none() -> None:
