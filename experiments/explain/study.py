@@ -14,7 +14,7 @@ from experiments.explain.other_pipelines import PipelineSide, pipeline_side, ste
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
 from experiments.explain.whatif import KNOBS, Asked, Knob, Setting, turn, without
 from experiments.results.error_band import banded
-from experiments.studies.case import Case, Planned, in_one_stage, step_of
+from experiments.studies.case import Case, Planned, in_one_stage, step_beside, step_of
 from experiments.studies.occupancy import memory_fields
 from experiments.studies.pipelining import no_effect
 from experiments.studies.running.outputs import fastest_alone
@@ -91,8 +91,9 @@ def explain(
             progress(f"{what} twice as fast")
 
     def settings() -> Iterator[Setting]:
-        for number, change in enumerate(changes if asked else ()):
-            assert asked
+        if asked is None:
+            return
+        for number, change in enumerate(changes):
             yield without(number, changes, asked, case, timeline)
             progress(f"without {change}")
 
@@ -138,7 +139,7 @@ def _beside(
 
     def seconds(what: str, other: Case) -> float | None:
         """Of a step to compare with; None, and why, where it does not fit in memory."""
-        then = step_of(other)[1]
+        then = step_beside(other)[1]
         if said := too_full(then.memory):
             full[what] = said
             return None

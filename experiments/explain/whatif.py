@@ -12,7 +12,7 @@ import numpy as np
 from experiments.explain.paths import paths_of
 from experiments.notices import AccelarrayWarning
 from experiments.output import UsageError
-from experiments.studies.case import Case, plan_of, simulated, step_of
+from experiments.studies.case import Case, in_any_memory, plan_of, simulated, step_beside
 from experiments.studies.unread import precision_of
 from hardware import Array, Device, SpecError, wires_of
 from hardware.device import ChipLinks
@@ -228,7 +228,8 @@ def _sooner_s(half_bytes: float, bytes_per_s: float, times: float) -> float:
 def turn(what: str, case: Case, plan: Plan, base: Timeline, bounds: Mapping[str, float]) -> Knob:
     """Make ``what`` twice as fast; ``bounds`` are fractions of the step's critical path."""
     changed = replace(case, array=sped_up(case.array, what))
-    same, again = simulated(changed, plan), plan_of(changed)
+    again, changed = plan_of(changed), in_any_memory(changed)
+    same = simulated(changed, plan)
     replanned = same if alike(again, plan) else simulated(changed, again)
     reason = None
     if _as_long(same, base) and _as_long(replanned, base):
@@ -267,7 +268,7 @@ def without(
     except UsageError as error:
         return Setting(assignment, None, f"without it there is no step: {error}")
     try:
-        timeline = step_of(before)[1]
+        timeline = step_beside(before)[1]
     except PlanError as error:  # a plan made for the changed array, or one that is too deep
         return Setting(assignment, None, f"without it there is no plan: {error}")
     reason = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError, frame_of
 from experiments.studies.case import Case
-from experiments.studies.comparison import NONE_LEFT, named, refuse_twins
+from experiments.studies.comparison import NONE_LEFT, in_its_memory, named, refuse_twins
 from experiments.studies.options import (
     AXIS_OPTIONS,
     INPUTS,
@@ -95,12 +95,13 @@ class Grid:
             execution = with_options(model, options)
         except UsageError as error:
             raise UsageError(f"--vary {error}") from None
-        planners = {BASELINE: BASELINE} | named(self.planners)
-        return [
+        asked = named(self.planners)
+        cases = (
             Case(network, planner, array, int(batch), objective, self.communication, execution)
             for network in (self.run_by(array, one) for one in self.networks)
-            for planner in planners.values()
-        ]
+            for planner in ({BASELINE: BASELINE} | asked).values()
+        )
+        return [in_its_memory(case, asked) for case in cases]
 
 
 def _blaming(fault: str, chosen: Mapping[str, str]) -> str:

@@ -220,6 +220,23 @@ def test_without_a_stack_its_habits_are_gone_too(keyword: bool) -> None:
     assert found["unchanged_s"] == plain.iteration_s
 
 
+def test_what_a_step_is_compared_with_need_not_fit() -> None:
+    """The batch at once does not; the step that was asked for, in micro-batches, does."""
+    on: dict[str, Any] = {"array": "h100-cluster", "batch": 64, "strict_memory": True}
+    on |= {"set": ["nodes=1", "devices.0.hbm.capacity=3 GB"], "parallel": "dp=8", "micro_batch": 1}
+    network = "gpt2:layers=4"
+    step = aa.simulate(network, **on)
+    with pytest.raises(aa.SimulationError, match="does not fit"):
+        aa.simulate(network, "data_parallel", **on | {"parallel": None, "micro_batch": None})
+    found = aa.explain(network, **on)
+    assert found.iteration_s == step.iteration_s
+    assert "data parallelism" in found.explanation.full
+    first, *_ = aa.sweep({"micro_batch": [1]}, network, "axes", **on | {"micro_batch": None}).rows()
+    assert first["iteration_s"] == step.iteration_s
+    page = aa.report(network, "axes", **on).html
+    assert "does not fit" in page
+
+
 def test_data_parallelism_beside_stages_has_none() -> None:
     """The whole batch at once, as the sentence about it says."""
     how: dict[str, Any] = {"array": "dgx-a100", "batch": 64}
