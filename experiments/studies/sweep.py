@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -207,6 +207,7 @@ def _table(
     changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
     shown, said = named(grid.planners), unread(grid, changed_unread)
     names: dict[str, set[str]] = {}
+    twins = _twins(grid, cases.values())
     for place, case in cases.items():
         names.setdefault(place.network, set()).add(case.network.name)
     rows = []
@@ -222,7 +223,8 @@ def _table(
         base = found[place._replace(planner=BASELINE)].outputs
         own_s, base_s = (math.nan if REFUSED in of else of["iteration_s"] for of in (own, base))
         inputs = {key: value for key, value in case.inputs.items() if key not in changed}
-        inputs["array"] = _name(case.array, changed)
+        called = case.array.base if twins is None else points[place.point][twins].label
+        inputs["array"] = ", ".join([called, *_fixed(case.array, changed)])
         if len(names[place.network]) > 1:  # by what is varied
             inputs["network"] = place.network
         outputs = {key: value for key, value in own.items() if key not in UNTOLD}
@@ -239,10 +241,16 @@ def _table(
     return frame_of(rows)
 
 
-def _name(array: Array, varied: Set[str]) -> str:
-    """An array's name with what holds in the whole sweep; what is varied has columns."""
-    fixed = [word for word in array.changes if word.partition("=")[0] not in varied]
-    return ", ".join([array.base, *fixed])
+def _fixed(array: Array, varied: Set[str]) -> list[str]:
+    """An array's changes that hold in the whole sweep; what is varied has columns."""
+    return [word for word in array.changes if word.partition("=")[0] not in varied]
+
+
+def _twins(grid: Grid, cases: Iterable[Case]) -> int | None:
+    """The number of the axis of arrays, where two files of these have one name; else None."""
+    many = {axis.key: (i, len(axis.values)) for i, axis in enumerate(grid.axes)}
+    number, count = many.get("array", (None, 0))
+    return number if len({case.array.base for case in cases}) < count else None
 
 
 @dataclass(frozen=True, slots=True)
