@@ -81,3 +81,13 @@ def test_a_store_has_every_run(
     listed = json.loads(capsys.readouterr().out)
     assert len({(row["method"], row["seed"]) for row in listed}) == 3
     assert {row["slowdown"] for row in listed} == {"lognormal:0.5"}
+
+
+def test_learning_that_diverged_is_kept_without_a_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--learn", "quadratic", "--vary", "rate=0.1,1e200", "--store", str(tmp_path / "s.db")]
+    for _ in range(2):
+        learned, diverged = rows(capsys, *words)
+        assert isinstance(learned["loss"], float)
+        assert diverged["loss"] is None
