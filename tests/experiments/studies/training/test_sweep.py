@@ -49,6 +49,11 @@ def test_sizes_seeds_and_values_of_the_array(capsys: pytest.CaptureFixture[str])
     assert [row["array"] for row in arrays] == ["ring-8", "tpu-v3-8"]
 
 
+def test_nothing_is_a_number_too(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, "--array", "tpu-v3-8", "--vary", "devices.0.roofline.overhead=0 us,2 us")
+    assert [next(iter(row.values())) for row in found] == [0, 2e-6]
+
+
 def test_as_a_table_and_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["--vary", "slowdown=none,die:3:1e-4"]
     assert main([*BASE, *words]) == 0
