@@ -249,9 +249,10 @@ _NO_HABIT = ("name", "description", "memory_reserve")
 
 @once_for_each
 def _array(array: Array) -> dict[str, Any]:
-    """What an array is, whatever it and its stack are called."""
+    """What an array is, whatever it and its stack are called; and what it is a part of, where."""
     stack = asdict(array.stack) if array.stack else {}
-    return {
+    part = {"part": [array.first, _array(array.whole)]} if array.whole else {}
+    return part | {
         "topology": asdict(array.topology),
         "array": [
             [{k: v for k, v in asdict(device).items() if k not in _NO_PART}, count]

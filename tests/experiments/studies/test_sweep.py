@@ -124,6 +124,7 @@ def test_the_key_is_everything_that_changes_the_answer() -> None:
         replace(case, array=device(network_bytes_per_s=3e9)),
         replace(case, array=device(chip_peak_flops_per_s=3e12)),
         replace(case, array=device(hbm_bytes_per_s=3e12)),
+        *(replace(case, array=load_array("ring-8").part(first, 2)) for first in (0, 1)),
     ]
     assert len({other.key for other in different}) == len(different)
     assert len(case.key) == 64
