@@ -269,7 +269,7 @@ def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
             f"rows; they are made to hold {INSIDE:.0%}."
         )
     ran = counted(study.outcomes)
-    if full := [one.row.id for one in ran if not one.fits]:
+    if full := [one.row.id for one in ran if one.fits is False]:
         said.append(
             f"{len(full)} of {len(ran)} steps were run, although their tensors alone are predicted "
             f"not to fit: {_some(full)}"
