@@ -246,10 +246,14 @@ def _whole(given: int | str, option: str, least: int = 1) -> int:
 
 
 def _baselines(asked: Asked, found: Found, hears: Progress | None) -> list[dict[str, Any]]:
-    """Random search with as many evaluations, exhaustive with as many or all of a small space."""
+    """The search alone, random search with as many evaluations, and exhaustive search.
+
+    That has as many, or all of a small space. All are for all cores together, and none reads a
+    store, so that their seconds can be compared.
+    """
     ours, rows = found.judge, []
     small = len(asked.space) <= MOST_DESIGNS
-    for search in ("random", "exhaustive"):
+    for search in dict.fromkeys((asked.search, "random", "exhaustive")):
         budget = None if small and search == "exhaustive" else ours.evaluations
         with hearing(hears, budget) as progress:
             judge = ours.fresh(progress)

@@ -95,6 +95,18 @@ def test_more_designs_with_the_best_estimate_than_ran_are_told() -> None:
     assert "have the best estimate" not in text_of(data(ran(4)))
 
 
+def test_searches_of_the_same_cores_are_compared() -> None:
+    """Not exhaustive search for all cores with searches for all and for some: 8 s, here."""
+    times = {"wham": 2.0, "random": 2.5, "exhaustive": 20.0}
+    baselines = [
+        {"search": name, "evaluations": 5, "whole_space": name == "exhaustive"}
+        | {"search_s": took_s, "estimated_value": 1.4, "design": "d"}
+        for name, took_s in times.items()
+    ]
+    told = " ".join(text_of(data(ran(4)) | {"search_s": 8.0, "baselines": baselines}).split())
+    assert "Exhaustive search takes 10 times as long" in told
+
+
 def test_unlike_clocks_of_base_and_designs_are_told() -> None:
     assert "clock" not in text_of(data(ran(4)))
     told = " ".join(text_of(data(ran(4)) | {"base_clock_hz": 1e9}).split())
