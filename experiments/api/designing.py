@@ -49,6 +49,7 @@ from experiments.output import UsageError, deliver, hearing
 from experiments.pictures.plots import pareto
 from experiments.results.result import Result
 from experiments.studies.case import Case
+from experiments.studies.comparison import refuse_twins
 from experiments.studies.running.estimate import check_memory, forewarn
 from experiments.studies.unread import changed
 from hardware import Array
@@ -73,10 +74,18 @@ class DesignResult(Result):
         return self.data["designs"] if len(self.studies) > 1 else [self.data]
 
     def title(self) -> str:
-        """Networks, array and aim, with what the winner gains."""
-        asked, found = self.studies[0]
-        names = ", ".join(case.network.name for case in asked.cases)
-        return f"{names} on {asked.cases[0].array.name}: {asked.aim} x {found.winner.value:.3f}"
+        """Networks, array and aim, with what the winner gains; of several designs all."""
+        return "; ".join(
+            f"{_names(asked)} on {asked.cases[0].array.name}: {asked.aim} x "
+            f"{found.winner.value:.3f}"
+            for asked, found in self.studies
+        )
+
+    def _one(self, what: str) -> tuple[Asked, Found]:
+        """The only study; raises UsageError where there are several."""
+        if len(self.studies) > 1:
+            raise UsageError(f"{what} is of one design; each network has its own here")
+        return self.studies[0]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray design --format json`` prints."""
@@ -91,12 +100,11 @@ class DesignResult(Result):
         return [part for one in self._each for part in tables(one)]
 
     def plot(self) -> Figure:
-        """Throughput against area of every design that was evaluated."""
-        asked, found = self.studies[0]
+        """Throughput against area of every design that was evaluated; of one study alone."""
+        asked, found = self._one("the picture")
         points = [(score.area_mm2, score.value) for score in found.evaluated]
         winner = fields_of(found.winner, asked.cases)
-        names = ", ".join(case.network.name for case in asked.cases)
-        title = f"{names}: {len(points):,} designs by estimate"
+        title = f"{_names(asked)}: {len(points):,} designs by estimate"
         base = (found.base.area_mm2, 1.0)
         place = winner["area_mm2"], winner["value"]
         return pareto(points, base, place, asked.aim, title)
@@ -107,12 +115,16 @@ class DesignResult(Result):
         if not target.endswith(".toml"):
             Result.save(self, target)
             return
-        asked, found = self.studies[0]
+        asked, found = self._one(target)
         names = [case.network.name for case in asked.cases]
         array = asked.cases[0].array
         specs = specs_of(target, array, asked.space, found.winner, names, found.places)
         for file, text in specs.items():
             deliver(text, file)
+
+
+def _names(asked: Asked) -> str:
+    return ", ".join(case.network.name for case in asked.cases)
 
 
 @explicit(
@@ -151,6 +163,7 @@ def design(
     if size < 1:
         raise UsageError(f"--batch {size}: at least one sample")
     found = each_run_by(place, networks_of(networks), transforms_of(options))
+    refuse_twins(found)
     cases = [Case(one, chosen, place, size, execution=execution) for one in found]
     check_memory(cases, max_memory)
     told = forewarn(cases)

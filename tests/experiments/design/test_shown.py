@@ -1,6 +1,7 @@
 """How designs are named, how many are shown, and what is kept of evaluations."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from experiments.cli import main
 from experiments.design.judge import StoredEvaluations
 from experiments.design.shown import MOST_ROWS, rows, tables
 from experiments.design.space import Design
+from experiments.output import UsageError
 from experiments.studies.running.store import Store
+from workloads import NetworkError
 
 
 def design(count: int) -> Design:
@@ -93,6 +96,22 @@ def test_more_designs_with_the_best_estimate_than_ran_are_told() -> None:
     told = " ".join(text_of(few).split())
     assert f"{near:,} designs that were evaluated have the best estimate" in told
     assert "have the best estimate" not in text_of(data(ran(4)))
+
+
+def test_networks_of_one_name_are_refused() -> None:
+    """Results go by it."""
+    networks = [accelarray.network("lenet"), accelarray.network("alexnet")]
+    with pytest.raises(NetworkError, match="several networks are called lenet"):
+        accelarray.design([networks[0], replace(networks[1], name="lenet")], space="small")
+
+
+def test_several_designs_have_no_one_picture_or_spec(tmp_path: Path) -> None:
+    found = accelarray.design(["lenet", "alexnet"], space="small", budget=2, each=True)
+    assert [name in found.title() for name in ("lenet", "alexnet")] == [True, True]
+    for name in ("core.toml", "core.svg"):
+        with pytest.raises(UsageError, match="of one design"):
+            found.save(tmp_path / name)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_searches_of_the_same_cores_are_compared() -> None:
