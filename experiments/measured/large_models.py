@@ -166,7 +166,7 @@ def choices(outcomes: Iterable[Outcome]) -> list[Record]:
     change an order.
     """
     known = [one for one in outcomes if one.predicted_s is not None and one.row.step_s is not None]
-    keys = ("source", "hw", "gpus", "model", "gbs", "seq", "precision")
+    keys = ("source", "hw", "array", "gpus", "model", "network", "gbs", "seq", "precision")
     groups = grouped(known, lambda one: tuple(getattr(one.row, key) for key in keys))
     return [_choice(group) for group in groups.values() if len(group) >= PLANS]
 
