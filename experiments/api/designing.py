@@ -40,7 +40,6 @@ from experiments.design.study import (
     SEARCHES,
     Asked,
     Found,
-    budget_of,
     run_search,
     study,
 )
@@ -184,9 +183,7 @@ def design(
                 _seed(seed, search),
                 _whole(top, "--top"),
             )
-            total = budget_of(asked) if search != "wham" else None
-            with hearing(progress, total) as hears:
-                one = study(asked, open_store, hears)
+            one = study(asked, open_store, progress)
             studies.append((asked, one))
             data.append(to_dict(asked, one, _baselines(asked, one, progress) if baselines else []))
     output: dict[str, Any] = data[0] if len(data) == 1 else {"designs": data}

@@ -1,6 +1,7 @@
 """How designs are named, how many are shown, and what is kept of evaluations."""
 
 import io
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from experiments.design.judge import StoredEvaluations
 from experiments.design.shown import MOST_ROWS, rows, tables
 from experiments.design.space import Design
 from experiments.output import UsageError
+from experiments.progress import Count
 from experiments.studies.running.store import Store
 from workloads import NetworkError
 
@@ -112,6 +114,22 @@ def test_several_designs_have_no_one_picture_or_spec(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="of one design"):
             found.save(tmp_path / name)
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_search_for_each_network_and_for_both_is_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    announced: list[int | None] = []
+    count = Count(None)
+
+    def bar(_: object, total: int | None) -> AbstractContextManager[Count]:
+        announced.append(total)
+        return nullcontext(count)
+
+    monkeypatch.setattr("experiments.design.study.hearing", bar)
+    found = accelarray.design(["lenet", "alexnet"], search="random", budget=10, space="small")
+    assert (announced, count.done) == ([30], 30)
+    assert found.to_dict()["evaluations"] >= 30
 
 
 def test_searches_of_the_same_cores_are_compared() -> None:

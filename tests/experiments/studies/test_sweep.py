@@ -94,7 +94,7 @@ def test_a_map_of_names_has_all_steps() -> None:
     axes = {"array": ["tpu-v2-8", "tpu-v3-8"], "batch": [64, 128]}
     found = accelarray.sweep(axes, "lenet", "data_parallel", set=["optimizer=adam"])
     (image,) = found.plot().axes[0].images
-    cells = np.ma.filled(np.ma.asarray(image.get_array()), np.nan)
+    cells = np.asarray(image.get_array(), dtype=float)
     assert np.isfinite(cells).all()
     assert cells.shape == (2, 2)
 
