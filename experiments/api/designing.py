@@ -73,7 +73,7 @@ class DesignResult(Result):
         return self.data["designs"] if len(self.studies) > 1 else [self.data]
 
     def title(self) -> str:
-        """Networks, array and aim, with what the winner gains; of several designs all."""
+        """Networks, array and aim, with what the winner gains."""
         return "; ".join(
             f"{_names(asked)} on {asked.cases[0].array.name}: {asked.aim} x "
             f"{found.winner.value:.3f}"
@@ -99,7 +99,7 @@ class DesignResult(Result):
         return [part for one in self._each for part in tables(one)]
 
     def plot(self) -> Figure:
-        """Throughput against area of every design that was evaluated; of one study alone."""
+        """Throughput against area of every design that was evaluated."""
         asked, found = self._one("the picture")
         points = [(score.area_mm2, score.value) for score in found.evaluated]
         winner = fields_of(found.winner, asked.cases)
