@@ -187,7 +187,7 @@ def pairs_table(title: str, *sections: Iterable[tuple[str, str]]) -> Table:
 
 def to_json(data: Any) -> str:
     """JSON as the commands print it; a number that is not finite is null."""
-    return json.dumps(_finite(data), indent=2, allow_nan=False) + "\n"
+    return json.dumps(finite(data), indent=2, allow_nan=False) + "\n"
 
 
 def to_toml(table: Mapping[str, Any], at: str = "") -> str:
@@ -211,11 +211,12 @@ def spec_toml(table: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     return to_toml({**table, "sources": {json.dumps(key): of for key, of in sources.items()}})
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
+    """Data as JSON can have it: None for numbers that are not finite."""
     if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
+        return {key: finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
+        return [finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 

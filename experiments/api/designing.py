@@ -40,7 +40,6 @@ from experiments.design.study import (
     SEARCHES,
     Asked,
     Found,
-    budget_of,
     run_search,
     study,
 )
@@ -49,6 +48,7 @@ from experiments.output import UsageError, deliver, hearing
 from experiments.pictures.plots import pareto
 from experiments.results.result import Result
 from experiments.studies.case import Case
+from experiments.studies.comparison import refuse_twins
 from experiments.studies.running.estimate import check_memory, forewarn
 from experiments.studies.unread import changed
 from hardware import Array
@@ -74,9 +74,17 @@ class DesignResult(Result):
 
     def title(self) -> str:
         """Networks, array and aim, with what the winner gains."""
-        asked, found = self.studies[0]
-        names = ", ".join(case.network.name for case in asked.cases)
-        return f"{names} on {asked.cases[0].array.name}: {asked.aim} x {found.winner.value:.3f}"
+        return "; ".join(
+            f"{_names(asked)} on {asked.cases[0].array.name}: {asked.aim} x "
+            f"{found.winner.value:.3f}"
+            for asked, found in self.studies
+        )
+
+    def _one(self, what: str) -> tuple[Asked, Found]:
+        """The only study; raises UsageError where there are several."""
+        if len(self.studies) > 1:
+            raise UsageError(f"{what} is of one design; each network has its own here")
+        return self.studies[0]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``accelarray design --format json`` prints."""
@@ -92,11 +100,10 @@ class DesignResult(Result):
 
     def plot(self) -> Figure:
         """Throughput against area of every design that was evaluated."""
-        asked, found = self.studies[0]
+        asked, found = self._one("the picture")
         points = [(score.area_mm2, score.value) for score in found.evaluated]
         winner = fields_of(found.winner, asked.cases)
-        names = ", ".join(case.network.name for case in asked.cases)
-        title = f"{names}: {len(points):,} designs by estimate"
+        title = f"{_names(asked)}: {len(points):,} designs by estimate"
         base = (found.base.area_mm2, 1.0)
         place = winner["area_mm2"], winner["value"]
         return pareto(points, base, place, asked.aim, title)
@@ -107,12 +114,16 @@ class DesignResult(Result):
         if not target.endswith(".toml"):
             Result.save(self, target)
             return
-        asked, found = self.studies[0]
+        asked, found = self._one(target)
         names = [case.network.name for case in asked.cases]
         array = asked.cases[0].array
         specs = specs_of(target, array, asked.space, found.winner, names, found.places)
         for file, text in specs.items():
             deliver(text, file)
+
+
+def _names(asked: Asked) -> str:
+    return ", ".join(case.network.name for case in asked.cases)
 
 
 @explicit(
@@ -151,6 +162,7 @@ def design(
     if size < 1:
         raise UsageError(f"--batch {size}: at least one sample")
     found = each_run_by(place, networks_of(networks), transforms_of(options))
+    refuse_twins(found)
     cases = [Case(one, chosen, place, size, execution=execution) for one in found]
     check_memory(cases, max_memory)
     told = forewarn(cases)
@@ -171,9 +183,7 @@ def design(
                 _seed(seed, search),
                 _whole(top, "--top"),
             )
-            total = budget_of(asked) if search != "wham" else None
-            with hearing(progress, total) as hears:
-                one = study(asked, open_store, hears)
+            one = study(asked, open_store, progress)
             studies.append((asked, one))
             data.append(to_dict(asked, one, _baselines(asked, one, progress) if baselines else []))
     output: dict[str, Any] = data[0] if len(data) == 1 else {"designs": data}
@@ -246,10 +256,14 @@ def _whole(given: int | str, option: str, least: int = 1) -> int:
 
 
 def _baselines(asked: Asked, found: Found, hears: Progress | None) -> list[dict[str, Any]]:
-    """Random search with as many evaluations, exhaustive with as many or all of a small space."""
+    """The search alone, random search with as many evaluations, and exhaustive search.
+
+    That has as many, or all of a small space. All are for all cores together, and none reads a
+    store, so that their seconds can be compared.
+    """
     ours, rows = found.judge, []
     small = len(asked.space) <= MOST_DESIGNS
-    for search in ("random", "exhaustive"):
+    for search in dict.fromkeys((asked.search, "random", "exhaustive")):
         budget = None if small and search == "exhaustive" else ours.evaluations
         with hearing(hears, budget) as progress:
             judge = ours.fresh(progress)

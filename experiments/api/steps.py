@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from os import PathLike
 from typing import Unpack, cast, overload
 
@@ -17,7 +18,6 @@ from experiments.api.argument_types import (
     StepOptions,
     explicit,
 )
-from experiments.api.inputs import named
 from experiments.api.requests import SHORT, cases_of, changed
 from experiments.explain.traced import TraceDifferenceResult, traced
 from experiments.output import UsageError
@@ -25,7 +25,7 @@ from experiments.results.difference import DifferenceResult, differing
 from experiments.results.explanation import ExplanationResult, explained
 from experiments.results.planned import PlanResult
 from experiments.results.step import StepResult, stepped
-from experiments.studies.case import plan_of
+from experiments.studies.case import Case, plan_of
 from experiments.studies.runs.run import run_of
 
 
@@ -79,10 +79,14 @@ def explain(
     **options: Unpack[StepOptions],
 ) -> ExplanationResult:
     """Why a step takes as long as it does, what would help, and what each ``set`` brought."""
-    given, changes = named(array), changed(set, options)
+    changes = changed(set, options)
     rest = cast("StepOptions", {key: value for key, value in options.items() if key not in SHORT})
-    (case,) = cases_of(network, [planner], array, batch, execution, changes, rest)
-    return explained(case, given if isinstance(given, str) else "", changes, progress)
+
+    def asked(changes: Sequence[str]) -> Case:
+        (case,) = cases_of(network, [planner], array, batch, execution, changes, rest)
+        return case
+
+    return explained(asked(changes), changes, asked, progress)
 
 
 @overload

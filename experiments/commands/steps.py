@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 
 from experiments.api.inputs import planners_of
 from experiments.collective import COLLECTIVES, collective, parse_bytes
 from experiments.commands.arguments import ARRAY, PLANNER, RUN, STEP, Parser, changed
-from experiments.commands.resolve import array_name, case_of, cases_of, keywords_of
+from experiments.commands.resolve import case_of, cases_of, keywords_of
 from experiments.explain.traced import traced
 from experiments.notices import tell
 from experiments.output import UsageError, check_writable
@@ -17,7 +18,7 @@ from experiments.results.difference import differing
 from experiments.results.explanation import explained
 from experiments.results.result import check_outputs, show
 from experiments.results.step import ENDINGS, check_ending, stepped, steps, write
-from experiments.studies.case import Planned
+from experiments.studies.case import Case, Planned
 from experiments.studies.runs.run import run_of
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import metrics_of
@@ -134,9 +135,13 @@ def configure_explain(parser: Parser) -> None:
 def run_explain(args: argparse.Namespace) -> None:
     """Simulate the step and its variants, then show."""
     check_outputs(args)
-    case = case_of(args)
+
+    def asked(changes: Sequence[str]) -> Case:
+        return case_of(argparse.Namespace(**vars(args) | {"set": changes}))
+
+    case = asked(args.set)
     metrics = metrics_of(args.metrics, case.array)
-    show(args, explained(case, array_name(args), args.set, metrics=metrics))
+    show(args, explained(case, args.set, asked, metrics=metrics))
 
 
 def configure_collective(parser: Parser) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from experiments.design import local
 from experiments.design.choice import Sized, balanced, choose, fastest
 from experiments.design.judge import Aim, Judge, Limits, Score, StoredEvaluations
 from experiments.design.runs import Ran, Runs, units_of
 from experiments.design.space import Design, Space
-from experiments.output import UsageError
+from experiments.output import UsageError, hearing
 from experiments.studies.case import Case, plan_of
 from experiments.studies.running.store import Store, digest
+from hardware import Units
 from planners import Place, Plan
 from simulator import MODEL_VERSION
 from simulator.lowering.units.cores import Site, sites
@@ -83,15 +84,14 @@ def budget_of(asked: Asked) -> int | None:
     return None
 
 
-def study(
-    asked: Asked, store: Store | None = None, progress: Progress = lambda done: None
-) -> Found:
+def study(asked: Asked, store: Store | None = None, progress: Progress | None = None) -> Found:
     """Search for every kind of core, place and for all of them; run the best on the engine.
 
     Local searches are for single cores, by the estimate: of each network's kinds of cores,
     of the cores of each place of a pipeline, and of all together the ``top`` designs. Which
     of these is the best end to end, for all or for each place its own, the engine says.
-    Evaluations are kept in ``store``. Raises UsageError where no design is allowed.
+    Evaluations are kept in ``store``, and ``progress`` hears of those that a search makes (None:
+    a bar). Raises UsageError where no design is allowed.
     """
     budget = budget_of(asked)
     base = units_of(asked.cases[0].array)
@@ -106,16 +106,9 @@ def study(
         [site for site in every if site.stage % len(runs.ranks) == rank]
         for rank in range(len(runs.ranks))
     ]
-    first, names = asked.cases[0], (case.network.name for case in asked.cases)
-    about = {"network": ", ".join(names), "array": first.array.name, "batch": first.batch}
-    started, judges = time.perf_counter(), dict[tuple[Site, ...], Judge]()
-    for group in dict.fromkeys(map(tuple, [*([s] for s in every), *ranks, every])):
-        kept = StoredEvaluations(store, _identity(asked, group), about) if store else None
-        steps = [site.step for site in group]
-        judges[group] = judge = Judge(
-            asked.space, steps, asked.limits, base, asked.aim, kept=kept, progress=progress
-        )
-        run_search(judge, asked.search, budget, asked.seed)
+    started = time.perf_counter()
+    groups = dict.fromkeys(map(tuple, [*([s] for s in every), *ranks, every]))
+    judges = dict(zip(groups, _judges(asked, groups, base, store, budget, progress), strict=True))
     searched_s = time.perf_counter() - started
     top = {group: [s.design for s in judge.top(asked.top)] for group, judge in judges.items()}
     best = list(dict.fromkeys(design for some in top.values() for design in some))
@@ -142,6 +135,27 @@ def study(
         plans=tuple(plans),
         judge=last,
     )
+
+
+def _judges(
+    asked: Asked,
+    groups: Collection[tuple[Site, ...]],
+    base: Units,
+    store: Store | None,
+    budget: int | None,
+    progress: Progress | None,
+) -> Iterator[Judge]:
+    """Of each group of cores a judge that has searched."""
+    first, names = asked.cases[0], (case.network.name for case in asked.cases)
+    about = {"network": ", ".join(names), "array": first.array.name, "batch": first.batch}
+    total = budget * len(groups) if budget and asked.search != "wham" else None
+    with hearing(progress, total) as hears:
+        for group in groups:
+            kept = StoredEvaluations(store, _identity(asked, group), about) if store else None
+            steps = [site.step for site in group]
+            judge = Judge(asked.space, steps, asked.limits, base, asked.aim, kept, hears)
+            run_search(judge, asked.search, budget, asked.seed)
+            yield replace(judge, progress=lambda done: None)
 
 
 def _sized(

@@ -12,9 +12,9 @@ from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, 
 from experiments.explain.freeing import PRICED, Freed, best_of, changes_of, freed, too_full
 from experiments.explain.other_pipelines import PipelineSide, pipeline_side, steps_beside
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
-from experiments.explain.whatif import KNOBS, Knob, Setting, turn, without
+from experiments.explain.whatif import KNOBS, Asked, Knob, Setting, turn, without
 from experiments.results.error_band import banded
-from experiments.studies.case import Case, Planned, in_one_stage, step_of
+from experiments.studies.case import Case, Planned, in_one_stage, step_beside, step_of
 from experiments.studies.occupancy import memory_fields
 from experiments.studies.pipelining import no_effect
 from experiments.studies.running.outputs import fastest_alone
@@ -74,11 +74,11 @@ def steps_of(case: Case, changes: Sequence[str]) -> int:
 
 def explain(
     case: Case,
-    name: str,
     changes: Sequence[str] = (),
+    asked: Asked | None = None,
     progress: Callable[[str], None] = lambda done: None,
 ) -> Explanation:
-    """Simulate a case and what stands beside it; its array is ``name`` with ``changes``.
+    """Simulate a case and what stands beside it; ``asked`` makes it, with ``changes`` or fewer.
 
     Where a search finds the stages, it searches them again for each new plan.
     """
@@ -93,8 +93,10 @@ def explain(
             progress(f"{what} twice as fast")
 
     def settings() -> Iterator[Setting]:
+        if asked is None:
+            return
         for number, change in enumerate(changes):
-            yield without(number, name, changes, case, timeline)
+            yield without(number, changes, asked, case, timeline)
             progress(f"without {change}")
 
     data_parallel, fast_alone, full = _beside(case, progress)
@@ -139,7 +141,7 @@ def _beside(
 
     def seconds(what: str, other: Case) -> float | None:
         """Of a step to compare with; None, and why, where it does not fit in memory."""
-        then = step_of(other)[1]
+        then = step_beside(other)[1]
         if said := too_full(then.memory):
             full[what] = said
             return None

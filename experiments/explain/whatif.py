@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from experiments.explain.paths import paths_of
-from experiments.studies.case import Case, plan_of, simulated, step_of
+from experiments.notices import AccelarrayWarning
+from experiments.output import UsageError
+from experiments.studies.case import Case, in_any_memory, plan_of, simulated, step_beside
 from experiments.studies.unread import precision_of
-from hardware import Array, Device, SpecError, load_array, wires_of
+from hardware import Array, Device, SpecError, wires_of
 from hardware.device import ChipLinks
 from hardware.topology import Tier
 from planners import Plan, PlanError
 from simulator import Timeline
 from simulator.search.judge import splits_of
+
+Asked = Callable[[Sequence[str]], Case]
+"""From changes of the array's spec to the step with these, all else as it was asked for."""
 
 SAME = 1e-3
 """Steps whose lengths differ by less than this fraction count as equally long."""
@@ -222,7 +228,8 @@ def _sooner_s(half_bytes: float, bytes_per_s: float, times: float) -> float:
 def turn(what: str, case: Case, plan: Plan, base: Timeline, bounds: Mapping[str, float]) -> Knob:
     """Make ``what`` twice as fast; ``bounds`` are fractions of the step's critical path."""
     changed = replace(case, array=sped_up(case.array, what))
-    same, again = simulated(changed, plan), plan_of(changed)
+    again, changed = plan_of(changed), in_any_memory(changed)
+    same = simulated(changed, plan)
     replanned = same if alike(again, plan) else simulated(changed, again)
     reason = None
     if _as_long(same, base) and _as_long(replanned, base):
@@ -246,16 +253,22 @@ def _does(plan: Plan) -> tuple[Any, ...]:
     return of.places, of.schedule, of.micro_batches, of.firsts, [*map(splits_of, plans)]
 
 
-def without(number: int, name: str, changes: Sequence[str], case: Case, base: Timeline) -> Setting:
+def without(
+    number: int, changes: Sequence[str], asked: Asked, case: Case, base: Timeline
+) -> Setting:
     """What one of ``--set``'s ``changes`` did: the step with all others but not this one."""
     assignment = changes[number]
     others = [*changes[:number], *changes[number + 1 :]]
     try:
-        before = replace(case, array=load_array(name, others, usual=True))
+        with catch_warnings():  # what there is to know of the changed step was said already
+            simplefilter("ignore", AccelarrayWarning)
+            before = asked(others)
     except SpecError as error:
         return Setting(assignment, None, f"without it there is no array: {error}")
+    except UsageError as error:
+        return Setting(assignment, None, f"without it there is no step: {error}")
     try:
-        timeline = step_of(before)[1]
+        timeline = step_beside(before)[1]
     except PlanError as error:  # a plan made for the changed array, or one that is too deep
         return Setting(assignment, None, f"without it there is no plan: {error}")
     reason = None

@@ -104,13 +104,15 @@ def chips_of(row: Row) -> str:
 class RowCase:
     """A row, what the simulator is asked for it, and what of that the row does not say.
 
-    ``reserve_bytes`` of a device are in what the row calls its memory, beside tensors.
+    ``reserve_bytes`` of a device are in what the row calls its memory, beside tensors. The case's
+    devices have ``room`` times as much memory as the row's.
     """
 
     row: Row
     case: Case
     split: Split
     reserve_bytes: float = 0.0
+    room: float = 1.0
 
     @property
     def heavier(self) -> RowCase:
@@ -147,10 +149,10 @@ def _case_of(row: Row) -> RowCase:
     if not row.attn:
         split = with_usual_attention(split, array.attention)
     usual, beside = deployed(array), _beside_tensors(row, array)
-    if split.more:
-        array = array.with_devices(
-            lambda one: replace(one, hbm_capacity_bytes=ROOM * one.hbm_capacity_bytes)
-        )
+    room = ROOM if split.more else 1.0
+    array = array.with_devices(
+        lambda one: replace(one, hbm_capacity_bytes=room * one.hbm_capacity_bytes)
+    )
     execution = replace(
         usual,
         staging=Staging(
@@ -178,7 +180,7 @@ def _case_of(row: Row) -> RowCase:
     if not split.fused_attention and EAGER in (row.attn, array.attention):
         network = with_attention(network, EAGER)
     case = Case(network, "axes", array, row.gbs or 1, execution=execution)
-    return RowCase(row, case, split, beside)
+    return RowCase(row, case, split, beside, room)
 
 
 def _beside_tensors(row: Row, array: Array) -> float:

@@ -166,7 +166,7 @@ def choices(outcomes: Iterable[Outcome]) -> list[Record]:
     change an order.
     """
     known = [one for one in outcomes if one.predicted_s is not None and one.row.step_s is not None]
-    keys = ("source", "hw", "gpus", "model", "gbs", "seq", "precision")
+    keys = ("source", "hw", "array", "gpus", "model", "network", "gbs", "seq", "precision")
     groups = grouped(known, lambda one: tuple(getattr(one.row, key) for key in keys))
     return [_choice(group) for group in groups.values() if len(group) >= PLANS]
 
@@ -269,7 +269,7 @@ def _remarks(study: Study, banded: int, share: float) -> tuple[str, ...]:
             f"rows; they are made to hold {INSIDE:.0%}."
         )
     ran = counted(study.outcomes)
-    if full := [one.row.id for one in ran if not one.fits]:
+    if full := [one.row.id for one in ran if one.fits is False]:
         said.append(
             f"{len(full)} of {len(ran)} steps were run, although their tensors alone are predicted "
             f"not to fit: {_some(full)}"

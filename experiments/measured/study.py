@@ -46,7 +46,7 @@ class Outcome:
 
     ``left_out`` is why it is in no statistic (None: it is in). ``assumed`` is what the row
     does not state and the prediction takes. ``controls`` are those of the same row, in seconds.
-    ``fits`` is whether the predicted memory is within that of every device.
+    ``fits`` is whether the predicted memory is within that of every device; None without one.
     """
 
     row: Row
@@ -55,7 +55,7 @@ class Outcome:
     left_out: str | None
     assumed: tuple[str, ...] = ()
     controls: Mapping[str, float] = field(default_factory=dict)
-    fits: bool = True
+    fits: bool | None = None
 
     @property
     def error(self) -> float:
@@ -297,7 +297,7 @@ def _outcome(ran: Ran, shares: Work) -> Outcome:
         None if row.step_s else "its step is not stated",
         ran.of.split.assumed,
         controls(work_of(ran.of), shares),
-        not outputs["cores_over_memory"],
+        all(one["peak_bytes"] <= one["capacity_bytes"] / ran.of.room for one in outputs["memory"]),
     )
 
 

@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 def rows_of(plan: Plan, timeline: Timeline) -> list[Row]:
-    """One for each replica of each place, by the first of its workers; at most MOST_ROWS."""
+    """One for each replica of each place, by the first of its workers."""
     if plan.pipeline is None:
         return []
     layers = plan.pipeline.layers(plan.nodes)
@@ -58,7 +58,7 @@ def rows_of(plan: Plan, timeline: Timeline) -> list[Row]:
         found[mine.rank, mine.replica, worker.device.name] = Row(
             label, list(passes(timeline, number, whole=False))
         )
-    return [found[key] for key in sorted(found, key=lambda key: key[:2])][:MOST_ROWS]
+    return [found[key] for key in sorted(found, key=lambda key: key[:2])]
 
 
 def spans_of(rows: Sequence[Row], end_ps: int) -> list[Span]:
@@ -76,8 +76,10 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     Where several versions of the weights are in use, a box says which one behind
     the number; a second stage of a place has a frame. The middle of a long run is left out.
     A pass narrower than a pixel is drawn one pixel wide, where several share it the longest.
+    Rows behind MOST_ROWS are left out, too.
     """
-    rows = rows_of(plan, timeline)
+    every = rows_of(plan, timeline)
+    rows = every[:MOST_ROWS]
     spans = spans_of(rows, max(timeline.makespan_ps, 1))
     shown_ps = sum(last - first for first, last in spans)
     labels = [shortened(row.label, LONGEST_LABEL) for row in rows]
@@ -108,6 +110,8 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     _legend(figure, {one.letter for row in rows for one in row.passes}, height)
     texts = [text.get_text() for axes in panels for text in axes.texts]
     note = _note(rows, spans, name, unit, texts, marked=marked)
+    if left_out := len(every) - len(rows):
+        note += f"\nthe last {left_out} of {len(every)} rows are left out"
     figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=7, va="bottom", parse_math=False)
     return figure
 

@@ -234,11 +234,15 @@ def _curves(
 
 
 def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> Figure:
-    """A map for each network and planner, one colour scale for all of a column of the table."""
+    """A map for each network and planner, one colour scale for all of a column of the table.
+
+    Of each, the table has a row for every point, in the grid's order.
+    """
     pairs = list(dict.fromkeys(zip(table["network"], table["planner"], strict=True)))
     (told, kinds), wide = _shown(table), min(len(pairs), COLUMNS)
     deep = -(-len(pairs) // wide)
     size = max(1.2 + 3.6 * wide, LEAST_WIDTH), 1.1 + 2.9 * deep * len(kinds)
+    shape = len(across.values), len(up.values)
     figure, every = panels(*size, deep * len(kinds), wide)
     for number, (column, label) in enumerate(kinds.items()):
         block = every[number * deep * wide :][: deep * wide]
@@ -247,12 +251,10 @@ def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> F
             panel.set_visible(False)
         for (network, planner), panel in zip(pairs, block, strict=False):
             own = told[(told["network"] == network) & (told["planner"] == planner)]
-            values = own.pivot(index=up.title, columns=across.title, values=column)
-            drawn = values.reindex(index=_order(up), columns=_order(across)).to_numpy()
+            drawn, over = (own[one].to_numpy().reshape(shape).T for one in (column, "over"))
             panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")
             _numbers(panel, drawn, norm)
-            over = own.pivot(index=up.title, columns=across.title, values="over")
-            _hatch(panel, over.reindex(index=_order(up), columns=_order(across)).to_numpy())
+            _hatch(panel, over)
             _name_cells(panel, across, up)
             title = plain(shortened(f"{network}, {planner}", LONGEST_NAME))
             panel.set_title(wrapped(title, size[0] / wide - MARGINS, 9), fontsize=9)
@@ -311,10 +313,6 @@ def _name_cells(panel: Axes, across: Axis, up: Axis) -> None:
     panel.tick_params(axis="x", rotation=45)
     panel.set_xlabel(plain(across.key), fontsize=8)
     panel.set_ylabel(plain(up.key), fontsize=8)
-
-
-def _order(axis: Axis) -> list[float | str | None]:
-    return [value.number if axis.numeric else value.label for value in axis.values]
 
 
 FAR = 0.3

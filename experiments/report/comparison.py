@@ -14,6 +14,7 @@ from experiments.pictures.plan_map import SPLITS, describe, kinds_of, stretches
 from experiments.report.charts import DRAWABLE, Chart, bars, lines
 from experiments.report.page import Number, Split, Table, four_digits, printed
 from experiments.results.planned import tables as planned_tables
+from experiments.results.speedups import metric_table
 from experiments.studies.running.outputs import NAMES
 from experiments.studies.speedups import BASELINE, Comparison, geometric_mean, messages
 from experiments.version import version
@@ -32,11 +33,6 @@ SECONDS = "iteration_s"
 SHARES = ("computing", "communicating", "waiting")
 WHEN = ("finished", "version")
 WORDS = {"batch": "batch {}", "model": "model {}", "accelerators": "{} accelerators"}
-METRICS = {
-    "energy": ("Energy efficiency over data parallelism", 1.0),
-    "traffic": ("GB of a step", 1e9),
-}
-"""What a metric's table is called, and the unit of its numbers."""
 
 
 def title(results: Sequence[Comparison]) -> str:
@@ -106,7 +102,7 @@ def speedups(results: Sequence[Comparison]) -> list[dict[str, Any]]:
             "name": result.array,
             "tables": [
                 _speedup_table(result),
-                *(_metric_table(result, metric) for metric in result.metrics if metric != "time"),
+                *(printed(metric_table(result, one)) for one in result.metrics if one != "time"),
             ],
             "notes": [*messages(result), *result.unread],
             "charts": _bars(result),
@@ -146,16 +142,6 @@ def _speedup_table(result: Comparison) -> Table:
         ]
         foot += [["the paper's", *theirs.values(), *rest], ["difference", *ratios, *rest]]
     return Table(f"Speedups on {result.case}", head, rows, foot)
-
-
-def _metric_table(result: Comparison, metric: str) -> Table:
-    """Energy efficiency over data parallelism, or GB of a step."""
-    words, unit = METRICS[metric]
-    rows: dict[str, list[object]] = {network: [network] for network in result.networks}
-    for row in result.rows:
-        value = row.metric(metric)
-        rows[row.network].append(Number(None if value is None else value / unit, ".3f"))
-    return Table(f"{words}, {result.case}", ["network", *result.planners], list(rows.values()))
 
 
 def _bars(result: Comparison) -> list[Chart]:

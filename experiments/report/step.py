@@ -228,8 +228,8 @@ def _totals(title: str, timeline: Timeline) -> Table:
         [
             names[str(phase), str(kind)],
             four_digits(spent.get((phase, kind), 0) / timeline.cores / PICOSECONDS, 1e3),
-            four_digits(total.bytes, 1e-6),
-            four_digits(total.flops, 1e-9),
+            four_digits(total.bytes / timeline.batches, 1e-6),
+            four_digits(total.flops / timeline.batches, 1e-9),
         ]
         for (phase, kind), total in sorted(timeline.totals().items())
     ]

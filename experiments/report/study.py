@@ -70,7 +70,7 @@ def report(
         for array in study.arrays
     ]
     drawn = drawn_case(study)
-    why = explain(drawn, drawn.array.name, (), progress)
+    why = explain(drawn, progress=progress)
     parts = {
         "speedups": comparison.speedups(compared),
         "results": None if rows is None else comparison.results(rows),

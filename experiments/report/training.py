@@ -79,10 +79,10 @@ def _row(one: Trained) -> list[object]:
 
 
 def _charts(found: Sequence[Trained]) -> Iterator[Chart]:
-    progress = {one.asked.method: _progress(one) for one in found if any(one.run.done)}
+    progress = {one.asked.method: points for one in found if (points := _progress(one))}
     if progress:
         yield lines("Iterations of all workers", "simulated time [s]", "iterations", progress)
-    loss = {one.asked.method: _some(one.curve[1:]) for one in found if one.curve[1:]}
+    loss = {one.asked.method: points for one in found if (points := _some(one.curve[1:]))}
     if loss:
         name = f"Loss of the mean model, {found[0].asked.learn}"
         yield lines(name, "simulated time [s]", "loss", loss)

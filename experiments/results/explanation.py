@@ -11,7 +11,7 @@ from rich.table import Table
 from experiments.explain import tables
 from experiments.explain.picture import plot_explanation
 from experiments.explain.study import Explanation, explain, messages, steps_of
-from experiments.explain.whatif import KNOBS
+from experiments.explain.whatif import KNOBS, Asked
 from experiments.output import frame_of, hearing, table_of
 from experiments.results.error_band import ErrorBand, error_band
 from experiments.results.result import Result, readable
@@ -180,18 +180,18 @@ class ExplanationResult(Result):
 
 def explained(
     case: Case,
-    array: str = "",
     changes: Sequence[str] = (),
+    asked: Asked | None = None,
     progress: Callable[[str], None] | None = None,
     metrics: tuple[str, ...] = ("time",),
 ) -> ExplanationResult:
-    """Explain a case; ``array`` and ``changes`` name its array, where it has them from a spec."""
+    """Explain a case; ``asked`` makes it, with ``changes`` of its array's spec or fewer."""
     steps = steps_of(case, changes)
     planned = 1 + len(KNOBS) + len(changes)  # others mostly have a plan
     others = [replace(case, planner=BASELINE)] * (steps - planned)
     forewarned = forewarn([case] * planned + others)
     with hearing(progress, steps) as heard:
-        return ExplanationResult(explain(case, array, changes, heard), metrics, forewarned)
+        return ExplanationResult(explain(case, changes, asked, heard), metrics, forewarned)
 
 
 MOST_ROWS, WHY = 8, "why nothing changes"

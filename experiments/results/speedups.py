@@ -85,7 +85,7 @@ class ComparisonResult(Result):
         found = [
             one
             for metric in result.metrics
-            for one in (_times(result) if metric == "time" else [_other(result, metric)])
+            for one in (_times(result) if metric == "time" else [metric_table(result, metric)])
         ]
         return [*found, *self.messages, *result.unread]
 
@@ -286,7 +286,7 @@ def _words(metric: str) -> str:
     return WORDS[metric].capitalize() + " in GB" * (metric == "traffic")
 
 
-def _other(result: Comparison, metric: str) -> Table:
+def metric_table(result: Comparison, metric: str) -> Table:
     """Energy (joules, and how many times less) or traffic (GB), network by network."""
     what, unit = _words(metric), "GB" if metric == "traffic" else "J"
     absolute = [p for p in result.planners if metric == "traffic" or p == BASELINE]

@@ -249,9 +249,10 @@ _NO_HABIT = ("name", "description", "memory_reserve")
 
 @once_for_each
 def _array(array: Array) -> dict[str, Any]:
-    """What an array is, whatever it and its stack are called."""
+    """What an array is, whatever it and its stack are called; and what it is a part of, where."""
     stack = asdict(array.stack) if array.stack else {}
-    return {
+    part = {"part": [array.first, _array(array.whole)]} if array.whole else {}
+    return part | {
         "topology": asdict(array.topology),
         "array": [
             [{k: v for k, v in asdict(device).items() if k not in _NO_PART}, count]
@@ -351,6 +352,11 @@ def in_one_stage(case: Case) -> Case:
     return replace(case, execution=replace(case.execution, staging=None))
 
 
+def in_any_memory(case: Case) -> Case:
+    """The case, run whether it fits in memory or not."""
+    return replace(case, execution=replace(case.execution, strict_memory=False))
+
+
 def simulated(case: Case, plan: Plan) -> Timeline:
     """The step under a plan of the case's, or of another planner's."""
     return simulate(case.network, plan, case.array, case.execution, folded=case.folded)
@@ -360,3 +366,9 @@ def step_of(case: Case) -> tuple[Plan, Timeline]:
     """Plan, then simulate."""
     plan = plan_of(case)
     return plan, simulated(case, plan)
+
+
+def step_beside(case: Case) -> tuple[Plan, Timeline]:
+    """``step_of`` what another step is compared with: it need not fit in memory."""
+    plan = plan_of(case)
+    return plan, simulated(in_any_memory(case), plan)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple, TypedDict, Unpack
 
 from experiments.output import UsageError
-from experiments.studies.case import Case, Planned
+from experiments.studies.case import Case, Planned, in_any_memory
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.published_values import averages
 from experiments.studies.running.outputs import REFUSED, Outputs, fastest_alone, overflow_of
@@ -91,7 +91,9 @@ def comparisons(
     refuse_twins(networks)
     asked, execution = named(planners), conditions.get("execution", PUBLISHED)
     cases = {
-        Place(i, network.name, name): Case(network, planner, array, batch, **conditions)
+        Place(i, network.name, name): in_its_memory(
+            Case(network, planner, array, batch, **conditions), asked
+        )
         for i, array in enumerate(arrays)
         for network in networks
         for name, planner in ({BASELINE: BASELINE} | asked).items()
@@ -163,6 +165,11 @@ def named(planners: Iterable[str | Planner]) -> dict[str, str | Planner]:
     return found
 
 
+def in_its_memory(case: Case, asked: Container[str]) -> Case:
+    """The case, or, if nobody asked for its planner, run whether it fits or not."""
+    return case if case.planner_name in asked else in_any_memory(case)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Study:
     """What is asked for, and what has been found so far."""
@@ -189,7 +196,8 @@ class _Study:
         whole = place.alone or place.planner == BASELINE or isinstance(case.planner, Planned)
         if whole or case.planner in JUDGED or not outputs.get("uneven"):
             return {}
-        further = {place._replace(alone=True): replace(case, array=fastest_alone(case.array))}
+        fastest = fastest_alone(case.array)
+        further = {place._replace(alone=True): in_any_memory(replace(case, array=fastest))}
         self.cases.update(further)
         return further
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError, frame_of
 from experiments.studies.case import Case
-from experiments.studies.comparison import NONE_LEFT, named, refuse_twins
+from experiments.studies.comparison import NONE_LEFT, in_its_memory, named, refuse_twins
 from experiments.studies.options import (
     AXIS_OPTIONS,
     INPUTS,
@@ -95,12 +95,13 @@ class Grid:
             execution = with_options(model, options)
         except UsageError as error:
             raise UsageError(f"--vary {error}") from None
-        planners = {BASELINE: BASELINE} | named(self.planners)
-        return [
+        asked = named(self.planners)
+        cases = (
             Case(network, planner, array, int(batch), objective, self.communication, execution)
             for network in (self.run_by(array, one) for one in self.networks)
-            for planner in planners.values()
-        ]
+            for planner in ({BASELINE: BASELINE} | asked).values()
+        )
+        return [in_its_memory(case, asked) for case in cases]
 
 
 def _blaming(fault: str, chosen: Mapping[str, str]) -> str:
@@ -206,6 +207,7 @@ def _table(
     changed = {axis.key for axis in grid.axes} - set(INPUTS)  # shown as numbers instead
     shown, said = named(grid.planners), unread(grid, changed_unread)
     names: dict[str, set[str]] = {}
+    twins = _twins(grid, cases.values())
     for place, case in cases.items():
         names.setdefault(place.network, set()).add(case.network.name)
     rows = []
@@ -221,7 +223,8 @@ def _table(
         base = found[place._replace(planner=BASELINE)].outputs
         own_s, base_s = (math.nan if REFUSED in of else of["iteration_s"] for of in (own, base))
         inputs = {key: value for key, value in case.inputs.items() if key not in changed}
-        inputs["array"] = _name(case.array, changed)
+        called = case.array.base if twins is None else points[place.point][twins].label
+        inputs["array"] = ", ".join([called, *_fixed(case.array, changed)])
         if len(names[place.network]) > 1:  # by what is varied
             inputs["network"] = place.network
         outputs = {key: value for key, value in own.items() if key not in UNTOLD}
@@ -238,10 +241,16 @@ def _table(
     return frame_of(rows)
 
 
-def _name(array: Array, varied: Set[str]) -> str:
-    """An array's name with what holds in the whole sweep; what is varied has columns."""
-    fixed = [word for word in array.changes if word.partition("=")[0] not in varied]
-    return ", ".join([array.base, *fixed])
+def _fixed(array: Array, varied: Set[str]) -> list[str]:
+    """An array's changes that hold in the whole sweep; what is varied has columns."""
+    return [word for word in array.changes if word.partition("=")[0] not in varied]
+
+
+def _twins(grid: Grid, cases: Iterable[Case]) -> int | None:
+    """The number of the axis of arrays, where two files of these have one name; else None."""
+    many = {axis.key: (i, len(axis.values)) for i, axis in enumerate(grid.axes)}
+    number, count = many.get("array", (None, 0))
+    return number if len({case.array.base for case in cases}) < count else None
 
 
 @dataclass(frozen=True, slots=True)

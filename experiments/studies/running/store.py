@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from experiments.output import UsageError
+from experiments.output import UsageError, finite
 from experiments.version import version
 from hardware.reader import Error, parse_json, shown
 from simulator import MODEL_VERSION
@@ -165,6 +165,7 @@ class Store:
     ) -> dict[str, Any]:
         """A row of a study, which ``identity`` and the model's version decide: kept, or made now.
 
+        A number in it that is not finite is None, kept or not.
         ``inputs`` are names for people. Rows of all studies are unlike: a checksum says that one
         is as it was put here.
         """
@@ -175,7 +176,7 @@ class Store:
                 raise error(f"{where}: the row is not as it was kept")
 
         if (found := self.get([key], check).get(key)) is None:
-            found = {"row": make()}
+            found = {"row": finite(make())}
             about = {"study": str(identity[0]), **inputs}
             self.put(key, about, found | {"sum": _sum(key, found)})
         return dict(found["row"])

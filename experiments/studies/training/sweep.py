@@ -71,7 +71,9 @@ def swept(
         varied = {
             named(axis): _read(axis.key, value)
             if axis.key in KEYS[:-1]
-            else value.number or value.label
+            else value.label
+            if value.number is None
+            else value.number
             for axis, value in zip(axes, point, strict=True)
         }
         yield varied | one.kept(store, partial(_row, one, asked))

@@ -58,8 +58,9 @@ def test_the_result_as_json(space: str, capsys: pytest.CaptureFixture[str]) -> N
     assert isinstance(candidates, list)
     assert len(candidates) == 2
     assert isinstance(rows, list)
-    assert [row["search"] for row in rows] == ["random", "exhaustive"]
-    assert rows[1]["estimated_value"] >= rows[0]["estimated_value"]
+    assert [row["search"] for row in rows] == ["wham", "random", "exhaustive"]
+    assert rows[0]["estimated_value"] == found["best_estimate"]
+    assert rows[2]["estimated_value"] >= max(row["estimated_value"] for row in rows)
 
 
 def test_the_winner_is_a_device_that_commands_accept(

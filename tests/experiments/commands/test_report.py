@@ -92,4 +92,4 @@ def test_metrics_without_joules_are_empty_cells(
     assert main([*args, "--metrics", "energy", "--output", str(page)]) == 0
     tables = Parsed(page.read_text()).tables
     (name,) = [name for name in tables if name.startswith("Energy efficiency over data")]
-    assert tables[name][1] == ["hypar-lenet-c", "", "", "", ""]
+    assert tables[name][1] == ["hypar-lenet-c", "0", "-", "-", "-"]

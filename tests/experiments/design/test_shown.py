@@ -1,6 +1,8 @@
 """How designs are named, how many are shown, and what is kept of evaluations."""
 
 import io
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ from experiments.cli import main
 from experiments.design.judge import StoredEvaluations
 from experiments.design.shown import MOST_ROWS, rows, tables
 from experiments.design.space import Design
+from experiments.output import UsageError
+from experiments.progress import Count
 from experiments.studies.running.store import Store
+from workloads import NetworkError
 
 
 def design(count: int) -> Design:
@@ -93,6 +98,50 @@ def test_more_designs_with_the_best_estimate_than_ran_are_told() -> None:
     told = " ".join(text_of(few).split())
     assert f"{near:,} designs that were evaluated have the best estimate" in told
     assert "have the best estimate" not in text_of(data(ran(4)))
+
+
+def test_networks_of_one_name_are_refused() -> None:
+    """Results go by it."""
+    networks = [accelarray.network("lenet"), accelarray.network("alexnet")]
+    with pytest.raises(NetworkError, match="several networks are called lenet"):
+        accelarray.design([networks[0], replace(networks[1], name="lenet")], space="small")
+
+
+def test_several_designs_have_no_one_picture_or_spec(tmp_path: Path) -> None:
+    found = accelarray.design(["lenet", "alexnet"], space="small", budget=2, each=True)
+    assert [name in found.title() for name in ("lenet", "alexnet")] == [True, True]
+    for name in ("core.toml", "core.svg"):
+        with pytest.raises(UsageError, match="of one design"):
+            found.save(tmp_path / name)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_search_for_each_network_and_for_both_is_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    announced: list[int | None] = []
+    count = Count(None)
+
+    def bar(_: object, total: int | None) -> AbstractContextManager[Count]:
+        announced.append(total)
+        return nullcontext(count)
+
+    monkeypatch.setattr("experiments.design.study.hearing", bar)
+    found = accelarray.design(["lenet", "alexnet"], search="random", budget=10, space="small")
+    assert (announced, count.done) == ([30], 30)
+    assert found.to_dict()["evaluations"] >= 30
+
+
+def test_searches_of_the_same_cores_are_compared() -> None:
+    """Not exhaustive search for all cores with searches for all and for some: 8 s, here."""
+    times = {"wham": 2.0, "random": 2.5, "exhaustive": 20.0}
+    baselines = [
+        {"search": name, "evaluations": 5, "whole_space": name == "exhaustive"}
+        | {"search_s": took_s, "estimated_value": 1.4, "design": "d"}
+        for name, took_s in times.items()
+    ]
+    told = " ".join(text_of(data(ran(4)) | {"search_s": 8.0, "baselines": baselines}).split())
+    assert "Exhaustive search takes 10 times as long" in told
 
 
 def test_unlike_clocks_of_base_and_designs_are_told() -> None:

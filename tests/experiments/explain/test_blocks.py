@@ -171,7 +171,7 @@ def test_gpt2_is_a_few_rows(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_picture_has_blocks_as_rows() -> None:
     case = Case(load_network("gpt2"), "data_parallel", load_array("tpu-v3-8"), 8)
     case = replace(case, execution=Execution("deployed"))
-    _, layers = plot_explanation(explain(case, "tpu-v3-8")).axes
+    _, layers = plot_explanation(explain(case)).axes
     names = [label.get_text() for label in layers.get_yticklabels()]
     assert "layer*.fc1 (12 x)" in names
     assert {"head", "embedding"} < set(names)

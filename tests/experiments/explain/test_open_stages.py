@@ -1,5 +1,6 @@
 """Explaining a step whose stages a search finds: they are searched anew on changed arrays."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -42,7 +43,11 @@ def test_twice_as_fast_links_are_searched_anew() -> None:
 def test_each_question_is_answered_by_a_new_search() -> None:
     mine, heard = case(SLOW), list[str]()
     changes = [*ONE_OF_EACH, SLOW]
-    found = explain(mine, "accpar-mixed", changes, heard.append)
+
+    def asked(some: Sequence[str]) -> Case:
+        return replace(mine, array=load_array("accpar-mixed", some))
+
+    found = explain(mine, changes, asked, heard.append)
     assert len(heard) == steps_of(mine, changes)
     faster = replace(mine, array=sped_up(mine.array, "links"))
     assert found.knobs[0].replanned_s == seconds(faster)

@@ -1,5 +1,6 @@
 """Twice as fast, changed values, and why they change nothing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +40,11 @@ def explained(
         execution=execution,
     )
     heard: list[str] = []
-    result = explain(case, array, changes, heard.append)
+
+    def asked(some: Sequence[str]) -> Case:
+        return replace(case, array=load_array(array, some))
+
+    result = explain(case, changes, asked, heard.append)
     assert len(heard) == steps_of(case, changes)
     return result
 
@@ -200,6 +205,36 @@ def test_hidden_exchanges_are_said_to_be_hidden() -> None:
         "no part of the critical path is communication of bytes; "
         "75.0% is compute limited by HBM bandwidth"
     )
+
+
+@pytest.mark.parametrize("keyword", [True, False])
+def test_without_a_stack_its_habits_are_gone_too(keyword: bool) -> None:
+    """It decides about buckets, kernels and attention: not the array alone is another one."""
+    on: dict[str, Any] = {"array": "h100-cluster", "batch": 16, "parallel": "dp=8"}
+    stack: dict[str, Any] = {"stack": "megatron-2021", "set": ["nodes=1"]}
+    if not keyword:
+        stack = {"set": ["nodes=1", "stack=megatron-2021"]}
+    found = aa.explain("gpt2:layers=2", **on, **stack).to_dict()["set"][-1]
+    assert found["assignment"] == "stack=megatron-2021"
+    plain = aa.simulate("gpt2:layers=2", **on, set=["nodes=1"])
+    assert found["unchanged_s"] == plain.iteration_s
+
+
+def test_what_a_step_is_compared_with_need_not_fit() -> None:
+    """The batch at once does not; the step that was asked for, in micro-batches, does."""
+    on: dict[str, Any] = {"array": "h100-cluster", "batch": 64, "strict_memory": True}
+    on |= {"set": ["nodes=1", "devices.0.hbm.capacity=3 GB"], "parallel": "dp=8", "micro_batch": 1}
+    network = "gpt2:layers=4"
+    step = aa.simulate(network, **on)
+    with pytest.raises(aa.SimulationError, match="does not fit"):
+        aa.simulate(network, "data_parallel", **on | {"parallel": None, "micro_batch": None})
+    found = aa.explain(network, **on)
+    assert found.iteration_s == step.iteration_s
+    assert "data parallelism" in found.explanation.full
+    first, *_ = aa.sweep({"micro_batch": [1]}, network, "axes", **on | {"micro_batch": None}).rows()
+    assert first["iteration_s"] == step.iteration_s
+    page = aa.report(network, "axes", **on).html
+    assert "does not fit" in page
 
 
 def test_data_parallelism_beside_stages_has_none() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +24,9 @@ def test_the_fastest_predicted_over_the_fastest_measured() -> None:
     """b is the fastest, d is taken for it and takes a fifth longer; e takes three times as long."""
     plans = [("a", 1.5, 1.4), ("b", 1.0, 1.3), ("c", 2.0, 2.0), ("d", 1.2, 1.2), ("e", 3.0, 1.9)]
     outcomes = [outcome(*plan) for plan in plans]
-    (found,) = choices([*outcomes, outcome("f", 0.1, None), outcome("g", 0.1, 0.1, gbs=64)])
+    others: list[dict[str, Any]] = [{"gbs": 64}, {"array": "own.toml"}, {"network": "own.txt"}]
+    elsewhere = [outcome("g", 0.1, 0.1, **one) for one in others]
+    (found,) = choices([*outcomes, outcome("f", 0.1, None), *elsewhere])
     assert (found["plans"], found["chosen"]) == (5, "d")
     assert found["slower"] == pytest.approx(0.2)
     assert found["spread"] == pytest.approx(3)

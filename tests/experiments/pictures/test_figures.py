@@ -100,7 +100,7 @@ PLOTS: dict[str, Callable[[], Figure]] = {
     "heat map": lambda: swept("batch=64,128", "network.bandwidth=1 Gbit/s,8 Gbit/s"),
     "gantt": gantt,
     "plan": lambda: plot_plan(plan_of(CASE), ARRAY),
-    "explanation": lambda: plot_explanation(explain(CASE, "accpar-mixed", SMALL)),
+    "explanation": lambda: plot_explanation(explain(CASE)),
     "validation": validation,
     "bars": lambda: reproduced("bars"),
     "lines": lambda: reproduced("lines"),
@@ -233,7 +233,7 @@ def test_a_speedup_axis_reads_at_several_places(ends: tuple[float, float]) -> No
 
 
 def test_the_picture_of_an_explanation_begins_at_nothing() -> None:
-    figure = plot_explanation(explain(CASE, "accpar-mixed"))
+    figure = plot_explanation(explain(CASE))
     strip, layers = figure.axes
     assert strip.get_xlim()[0] == layers.get_xlim()[0] == 0
     assert strip.get_title().startswith(
@@ -250,7 +250,7 @@ def test_slow_steps_are_told_alike_and_without_exponents() -> None:
     staged = replace(slow, execution=with_options(DEPLOYED, {"stages": "2"}))
     _, timeline = step_of(slow)
     for figure, seconds in (
-        (plot_explanation(explain(slow, "tpu-v3-8")), timeline.iteration_s),
+        (plot_explanation(explain(slow)), timeline.iteration_s),
         (gantt(slow), timeline.iteration_s),
         (plot_pipeline("", *(found := step_of(staged))), found[1].iteration_s),
     ):

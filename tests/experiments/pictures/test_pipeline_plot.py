@@ -86,3 +86,14 @@ def test_each_kind_of_devices_has_a_row_also_without_stages() -> None:
     plan, timeline = step_of(Case(network, "axes", array, 64, execution=execution))
     labels = [row.label.split(":")[0] for row in rows_of(plan, timeline)]
     assert sorted(labels) == sorted(f"0, {device.name}" for device, _ in array.group.kinds)
+
+
+def test_rows_that_are_left_out_are_told() -> None:
+    """Of 72 stages, of a GPU each, 64 have room."""
+    execution = with_options(DEPLOYED, {"parallel": "pp=72", "micro_batch": "1"})
+    array, network = load_array("h100-cluster", ["nodes=9"]), load_network("gpt2:layers=72:seq=16")
+    plan, timeline = step_of(Case(network, "axes", array, 4, execution=execution))
+    figure = plot_pipeline("title", plan, timeline)
+    assert len(figure.axes[0].get_yticks()) == 64
+    assert note(plan, timeline).endswith("the last 8 of 72 rows are left out")
+    assert "rows" not in note(*step("1f1b"))

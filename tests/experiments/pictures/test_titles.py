@@ -79,7 +79,7 @@ def everything() -> Figure:
 def explained() -> Figure:
     network = replace(load_network("lenet"), name=LONG)
     case = Case(network, "accpar", load_array("tpu-v3-8"), 8, execution=DEPLOYED)
-    return plot_explanation(explain(case, LONG))
+    return plot_explanation(explain(case))
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {

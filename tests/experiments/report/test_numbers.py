@@ -2,17 +2,20 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accelarray
 from experiments.cli import main
 from experiments.report.charts import in_columns, stacked, ticks
 from experiments.studies.step_numbers import ALL_COMPUTED, CONVENTION
 from experiments.terms import duration
 from simulator.engine.operations import CLASSES
 from tests.experiments.pages import EMPTY, Parsed, shown
+from workloads import load_network
 
 NETWORK = "gpt3-125m:layers=2:seq=128"
 STEP = ["--array", "tpu-v3-8", "--batch", "16", "--parallel", "dp=2,pp=2,tp=2"]
@@ -51,6 +54,21 @@ def test_numbers_and_memory_are_what_explain_says(
         assert whole == pytest.approx(one["peak_bytes"]) == pytest.approx(math.fsum(classes))
     texts, _ = named(made, "free memory")
     assert [row[0] for row in texts] == [one["what"] for one in data["frees"]]
+
+
+def test_totals_are_of_one_step_of_several_that_were_simulated() -> None:
+    """Eight batches go through a pipeline that is not flushed: bytes and FLOPs are of one."""
+    on: dict[str, Any] = {"array": "tpu-v3-8", "batch": 64, "execution": "deployed", "stages": 2}
+    on |= {"micro_batches": 4, "schedule": "pipedream", "batches": 8}
+    said = Parsed(accelarray.report("lenet", "data_parallel", **on).html)
+    texts, values = named(said, "Where the time of")
+    found = {text[0]: row[2:] for text, row in zip(texts, values, strict=True)}
+    macs = sum(layer.macs for layer in load_network("lenet").layers)
+    assert found["compute, forward"] == [0, 2 * 64 * macs]
+    step = accelarray.simulate("lenet", "data_parallel", **on)
+    assert step.timeline.batches > 1
+    of = {one["operation"]: one["bytes"] for one in step.to_dict()["phases"]}
+    assert {name: found[name][0] for name in of} == of
 
 
 def test_stages_and_their_own_plans_are_shown(made: Parsed) -> None:

@@ -47,3 +47,11 @@ def test_a_hang_is_on_the_page(tmp_path: Path) -> None:
 def test_names_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--report", str(tmp_path / "x.pdf")]) == 2
     assert "the name must end in .html" in capsys.readouterr().err
+
+
+def test_learning_that_diverges_at_once_has_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "train.html"
+    assert main([*WORDS, "--learn", "quadratic", "--rate", "1e200", "--report", str(path)]) == 0
+    text = path.read_text(encoding="utf-8")
+    assert text.count("<svg") == 1
+    assert "learning diverged" in text

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas
 import pytest
 
@@ -73,6 +74,31 @@ def test_arrays_can_be_varied_too() -> None:
     assert list(table["accelerators"]) == [256, 256, 128, 128]
 
 
+def test_files_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    """Their arrays are called alike, each by its file; the picture has all of their steps."""
+    files = [tmp_path / one / "chip.toml" for one in ("first", "second")]
+    for file, name in zip(files, ("tpu-v2-8", "tpu-v3-8"), strict=True):
+        file.parent.mkdir()
+        file.write_text(f'kind = "array"\nextends = "{name}"\n')
+    varied = {"array": list(map(str, files)), "batch": [64, 128]}
+    found = accelarray.sweep(varied, "lenet", "data_parallel", set=["optimizer=adam"])
+    names = [f"{file}, optimizer=adam" for file in files]
+    assert list(found.table["array"]) == [names[0]] * 2 + [names[1]] * 2
+    (image,) = found.plot().axes[0].images
+    microseconds = 1e6 * found.table["iteration_s"].to_numpy()
+    assert np.asarray(image.get_array()).T.ravel() == pytest.approx(microseconds)
+
+
+def test_a_map_of_names_has_all_steps() -> None:
+    """Cells of the table say more than what was typed."""
+    axes = {"array": ["tpu-v2-8", "tpu-v3-8"], "batch": [64, 128]}
+    found = accelarray.sweep(axes, "lenet", "data_parallel", set=["optimizer=adam"])
+    (image,) = found.plot().axes[0].images
+    cells = np.asarray(image.get_array(), dtype=float)
+    assert np.isfinite(cells).all()
+    assert cells.shape == (2, 2)
+
+
 def test_the_key_is_everything_that_changes_the_answer() -> None:
     def device(**changes: Any) -> Array:
         first, second = load_array("accpar-mixed", SMALL).group.kinds
@@ -98,6 +124,7 @@ def test_the_key_is_everything_that_changes_the_answer() -> None:
         replace(case, array=device(network_bytes_per_s=3e9)),
         replace(case, array=device(chip_peak_flops_per_s=3e12)),
         replace(case, array=device(hbm_bytes_per_s=3e12)),
+        *(replace(case, array=load_array("ring-8").part(first, 2)) for first in (0, 1)),
     ]
     assert len({other.key for other in different}) == len(different)
     assert len(case.key) == 64

@@ -49,6 +49,11 @@ def test_sizes_seeds_and_values_of_the_array(capsys: pytest.CaptureFixture[str])
     assert [row["array"] for row in arrays] == ["ring-8", "tpu-v3-8"]
 
 
+def test_nothing_is_a_number_too(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, "--array", "tpu-v3-8", "--vary", "devices.0.roofline.overhead=0 us,2 us")
+    assert [next(iter(row.values())) for row in found] == [0, 2e-6]
+
+
 def test_as_a_table_and_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["--vary", "slowdown=none,die:3:1e-4"]
     assert main([*BASE, *words]) == 0
@@ -81,3 +86,13 @@ def test_a_store_has_every_run(
     listed = json.loads(capsys.readouterr().out)
     assert len({(row["method"], row["seed"]) for row in listed}) == 3
     assert {row["slowdown"] for row in listed} == {"lognormal:0.5"}
+
+
+def test_learning_that_diverged_is_kept_without_a_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--learn", "quadratic", "--vary", "rate=0.1,1e200", "--store", str(tmp_path / "s.db")]
+    for _ in range(2):
+        learned, diverged = rows(capsys, *words)
+        assert isinstance(learned["loss"], float)
+        assert diverged["loss"] is None
