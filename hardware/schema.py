@@ -376,7 +376,7 @@ def written_format(values: Mapping[str, str]) -> str:
 
 
 def topology_of(table: TopologyTable, group: Group, nodes: int, share: float = 1.0) -> Topology:
-    """How the group is joined, of so many nodes alike; tiers give a ``share`` of what is written.
+    """How the group is joined, of so many nodes alike; links give a ``share`` of what is written.
 
     The innermost of several tiers joins a node's, where it does not say how many.
     """
@@ -386,7 +386,7 @@ def topology_of(table: TopologyTable, group: Group, nodes: int, share: float = 1
         chips = device.chips if table.joins == "chips" else 1
         levels[0] = replace(levels[0], members=boards * chips // nodes)
     kind = TIERS if levels else table.kind
-    return Topology(**dict(table) | {"kind": kind, "levels": tuple(levels)})
+    return Topology(**dict(table) | {"kind": kind, "levels": tuple(levels), "share": share})
 
 
 def in_order(index: str) -> tuple[int, str]:

@@ -91,7 +91,8 @@ class Topology:
     bandwidth at every level; 1: all links alike). A ring with ``two_way``
     false has links in one direction only. ``levels`` has tiers, innermost
     first, of which such an array is made instead (``kind`` is then "tiers").
-    ``bytes_per_s`` and ``latency_s`` replace the devices' values.
+    ``bytes_per_s`` and ``latency_s`` replace the devices' values. All links but those of tiers,
+    which have their own, give a ``share`` of their bandwidth.
     """
 
     kind: str = "tree"
@@ -102,6 +103,7 @@ class Topology:
     bytes_per_s: ByteRate | None = None
     latency_s: Duration | None = None
     levels: tuple[Tier, ...] = ()
+    share: Share = 1.0
 
     @property
     def shared(self) -> bool:
@@ -111,7 +113,8 @@ class Topology:
     @property
     def routes(self) -> Topology:
         """The same without what says how fast its links are: routes do not depend on that."""
-        return replace(self, factor=PUBLISHED.factor, bytes_per_s=None, latency_s=None)
+        factor = PUBLISHED.factor
+        return replace(self, factor=factor, bytes_per_s=None, latency_s=None, share=1.0)
 
     def shape_of(self, nodes: int) -> tuple[int, ...]:
         """Sides of a ring, torus or mesh of so many nodes."""
