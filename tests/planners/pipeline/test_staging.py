@@ -209,3 +209,12 @@ def test_no_stage_has_a_pipeline_of_no_plan() -> None:
         Pipeline((*plan.stages[:2], replace(plan.stages[2], place=0)), plan.places[:2], "1f1b", 1)
     with pytest.raises(PlanError, match="place k modulo"):
         Pipeline((Stage(0, 1, plan.stages[0].plan),), plan.places[:1], "1f1b", 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "again"), [("1", [1]), ("00", [0]), ("02, 3", [2, 3]), ("0,all", [0, 1, 2, 3])]
+)
+def test_what_is_computed_again_is_what_is_printed(asked: str, again: list[int]) -> None:
+    staging = Staging(4, recompute=asked)
+    staging.check_recompute()
+    assert [stage for stage in range(4) if staging.recomputes(stage)] == again
