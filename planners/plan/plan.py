@@ -302,9 +302,10 @@ class Plan:
         """The plan in a JSON file (see ``from_json``); raises PlanError with the file's name."""
         data = parse_json(read_text(path, PlanError, "a plan", LARGEST_FILE), path, PlanError)
         try:
-            return Plan.from_json(data)
+            return Plan.from_json(data, f"{path}: not a plan")
         except PlanError as error:
-            raise PlanError(f"{path}: {error}") from None
+            told = str(error)
+            raise PlanError(told if told.startswith(path) else f"{path}: {told}") from None
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -399,7 +400,8 @@ MOST_TURNS = 64
 def check_places(places: Sequence[Place]) -> None:
     """Raise PlanError for places that overlap, or whose accelerators are not their replicas'."""
     for place in places:
-        if min(place.first, place.count - 1, place.replicas - 1) < 0:
+        firsts = [place.first, *(first for first, _ in place.parts)]
+        if min(*firsts, place.count - 1, place.replicas - 1) < 0:
             raise PlanError(f"{place}: it must have accelerators and replicas")
         allowed = all(1 <= many <= MOST_TURNS for many in place.turns)
         if place.turns and (len(place.turns) != place.replicas or not allowed):

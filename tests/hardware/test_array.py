@@ -142,7 +142,7 @@ def changed(part: str, **values: Any) -> Array:
         ("links", "bytes_per_s", -1, "outside 1e-09...1e+30 B/s"),
         ("links", "per_chip", 0, "must be a whole number from 1 to 4,096"),
         ("roofline", "overhead_s", -1e-6, "outside 0...1e+12 s"),
-        ("roofline", "memory_efficiency", 2, "must be a number above 0 and at most 1"),
+        ("roofline", "memory_efficiency", 2, "must be a number from 1e-09 to 1"),
         ("roofline", "slowest", nan, "must be a finite number"),
         ("arithmetic", "element_bytes", 17, "outside 1e-09...16 B"),
     ],

@@ -60,6 +60,7 @@ def test_micro_batches_divide_the_batch_or_the_nearest_is_named(batch: int, many
         ([Place(0, 5, 2)], "5 accelerators are not 2 replicas of equal size"),
         ([Place(0, 0)], "must have accelerators and replicas"),
         ([Place(-1, 2)], "must have accelerators and replicas"),
+        ([Place(4, 4, 2, ((4, 2), (-3, 2)))], "must have accelerators and replicas"),
         ([Place(0, 2, 0)], "must have accelerators and replicas"),
     ],
 )
