@@ -387,6 +387,11 @@ class Place:
         return tuple(replica for _, replica in sorted(times))
 
     @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """First accelerator and number of each part where there are some, else of all."""
+        return self.parts or ((self.first, self.count),)
+
+    @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """The same of all replicas."""
         return tuple(self.replica(k) for k in range(self.replicas))
@@ -403,6 +408,8 @@ def check_places(places: Sequence[Place]) -> None:
         firsts = [place.first, *(first for first, _ in place.parts)]
         if min(*firsts, place.count - 1, place.replicas - 1) < 0:
             raise PlanError(f"{place}: it must have accelerators and replicas")
+        if place.replicas > MOST_MICRO_BATCHES:
+            raise PlanError(f"{place}: at most {MOST_MICRO_BATCHES:,} replicas")
         allowed = all(1 <= many <= MOST_TURNS for many in place.turns)
         if place.turns and (len(place.turns) != place.replicas or not allowed):
             raise PlanError(f"{place}: turns are one to {MOST_TURNS} for each replica")
@@ -415,10 +422,6 @@ def check_places(places: Sequence[Place]) -> None:
             raise PlanError(
                 f"{place.count} accelerators are not {place.replicas} replicas of equal size"
             )
-    taken = sorted(
-        (first, first + count)
-        for place in places
-        for first, count in (place.ranges if place.parts else ((place.first, place.count),))
-    )
+    taken = sorted((first, first + count) for place in places for first, count in place.spans)
     if any(end > begin for (_, end), (begin, _) in pairwise(taken)):
         raise PlanError("two places have an accelerator in common")

@@ -12,6 +12,8 @@ from hardware import load_array
 from planners import Pipeline, Place, Plan, PlanError, Stage, planned_in_stages
 from planners.pipeline.staging import Staging, micro_batch, places_of
 from planners.plan.plan import check_places
+from simulator import simulate
+from tests.effort import calls
 from tests.strategies import arrays
 from workloads import load_network, partition_graph
 
@@ -62,6 +64,7 @@ def test_micro_batches_divide_the_batch_or_the_nearest_is_named(batch: int, many
         ([Place(-1, 2)], "must have accelerators and replicas"),
         ([Place(4, 4, 2, ((4, 2), (-3, 2)))], "must have accelerators and replicas"),
         ([Place(0, 2, 0)], "must have accelerators and replicas"),
+        ([Place(0, 10**8, 10**8)], "at most 1,048,576 replicas"),
     ],
 )
 def test_places_that_cannot_be(places: list[Place], words: str) -> None:
@@ -101,6 +104,20 @@ def test_json_round_trip(plan: Plan) -> None:
     again = Plan.from_json(json.loads(text))
     assert again == plan
     assert json.dumps(again.to_json()) == text
+
+
+@pytest.mark.parametrize("schedule", ["", "pipedream"])
+def test_an_array_is_asked_for_its_size_before_replicas_are_counted(schedule: str) -> None:
+    plan = staged(schedule=schedule)
+    assert plan.pipeline is not None
+    places = tuple(Place(k << 19, 1 << 19, 1 << 19) for k in range(4))
+    large = replace(plan, pipeline=replace(plan.pipeline, places=places))
+
+    def refused() -> None:
+        with pytest.raises(PlanError, match="the stages need 2097152 accelerators"):
+            simulate(load_network("alexnet"), large, ARRAY)
+
+    assert calls(refused) < 10_000
 
 
 def test_a_plan_with_replicas_and_copies_too() -> None:
