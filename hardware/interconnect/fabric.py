@@ -57,8 +57,9 @@ class Nodes:
 def at_share(
     share: float, bytes_per_s: float, latency_s: float, half_bytes: float
 ) -> tuple[float, float]:
-    """Bandwidth and latency of a link that gives a share: half a message's bytes take longer."""
-    return share * bytes_per_s, latency_s + half_bytes * (1 / share - 1) / bytes_per_s
+    """Bandwidth and latency of a link at a share of its own, at which half a message's bytes go."""
+    later_s = half_bytes * (1 / share - 1) / bytes_per_s if half_bytes else 0.0
+    return share * bytes_per_s, latency_s + later_s
 
 
 class Fabric(Protocol):
