@@ -33,6 +33,7 @@ class SpecError(ValueError):
     """A hardware spec is malformed; the message lists every fault."""
 
 
+MOST_ACCELERATORS = 1 << 17
 Unit = Literal["board", "chip", "core"]
 Model = Literal["published", "deployed"]
 """An execution model, by name (``simulator.Execution``)."""
@@ -277,8 +278,10 @@ class Array:
             yield "group.kinds", "is empty; an array has a device at least"
         for i, (device, count) in enumerate(self.group.kinds):
             yield from value_faults(device, f"devices.{i}.")
-            if not (isinstance(count, Integral) and int(count) > 0):
-                yield f"devices.{i}.count", f"{count!r}: must be a whole number, 1 or more"
+            most = math.inf if self.whole else MOST_ACCELERATORS  # of a part, cores perhaps
+            if not (isinstance(count, Integral) and 1 <= int(count) <= most):
+                what = f"must be a whole number from 1 to {MOST_ACCELERATORS:,}"
+                yield f"devices.{i}.count", f"{count!r}: {what}"
         yield from value_faults(self.topology, "topology.")
         if self.stack is not None:
             yield from value_faults(self.stack, "stack.")
@@ -347,7 +350,8 @@ class Array:
         is wires, whatever its factor.
         """
         written = any(setting.key.startswith("topology.") for setting in self.settings)
-        papers = self.topology.shared or (self.topology == PUBLISHED and not written)
+        plain = replace(PUBLISHED, share=self.topology.share)  # no wires of its own
+        papers = self.topology.shared or (self.topology == plain and not written)
         return self.execution or ("published" if papers else "deployed")
 
 

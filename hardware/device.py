@@ -19,6 +19,7 @@ from hardware.reader import (
     EnergyEach,
     EnergyPerByte,
     FlopRate,
+    HalfSize,
     Price,
     Share,
     Watts,
@@ -47,7 +48,7 @@ class ChipLinks:
     per_chip: Count
     bytes_per_s: ByteRate
     latency_s: Duration = 0.0
-    half_bytes: float = 0.0
+    half_bytes: HalfSize = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ class Device:
     power: Power | None = None
     price: Price | None = None
     extends: tuple[str, ...] = field(default=(), compare=False)
-    network_half_bytes: float = 0.0
+    network_half_bytes: HalfSize = 0.0
 
     @property
     def cores(self) -> int:

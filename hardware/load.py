@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from hardware.array import Array, Group, Setting, SpecError, Stack, waiting
+from hardware.array import MOST_ACCELERATORS, Array, Group, Setting, SpecError, Stack, waiting
 from hardware.device import Device
 from hardware.interconnect.faults import faults_of
 from hardware.reader import raise_all
@@ -24,7 +24,6 @@ from hardware.schema import (
 from hardware.spec import Settings, beneath, command_line, load_settings, rejoined, words_of
 from hardware.stack import Chosen, of_optimizer, of_precision
 
-MOST_ACCELERATORS = 1 << 17
 ONE_SHAPE = ("ring", "torus", "mesh")
 """Topologies that no links join to another one of their kind."""
 _OF_THE_ENTRY = ("device", "count")

@@ -27,13 +27,13 @@ from hardware.reader import (
     Fault,
     FlopRate,
     Frequency,
+    HalfSize,
     Price,
     Share,
     Table,
     Text,
     one_of,
     optional,
-    quantity,
     table_of,
     validated,
     whole,
@@ -41,12 +41,13 @@ from hardware.reader import (
 from hardware.spec import Settings, unflatten
 from hardware.topology import (
     TIERS,
-    Factor,
     Oversubscription,
     Protocol,
     Rails,
     Reduces,
+    Shape,
     Tier,
+    TierKind,
     Topology,
     protocol,
 )
@@ -71,8 +72,6 @@ MOST_KINDS = 16
 MOST_LEVELS = 8
 MOST_CABLES = 256
 MOST_UNITS = 16
-
-Shape = Annotated[tuple[Annotated[int, whole(1, 1 << 17)], ...], Field(max_length=3, strict=False)]
 
 CableText = Annotated[list[Cable], BeforeValidator(cables)]
 ProtocolText = Annotated[Protocol, BeforeValidator(protocol)]
@@ -114,7 +113,7 @@ class LinkTable(Table):
     bandwidth: ByteRate
     latency: Duration = 0.0
     efficiency: Share = 1.0
-    half_size: Annotated[float, quantity("B", zero=True)] = 0.0
+    half_size: HalfSize = 0.0
 
     def reached(self, share: float = 1.0) -> tuple[float, float, float]:
         """Bandwidth and latency that messages see, and the half size, of which a part of it comes.
@@ -191,7 +190,7 @@ class LevelTable(LinkTable):
     """One ``[[topology.levels]]``, innermost first (see ``hardware.topology.Tier``)."""
 
     bandwidth: ByteRate = 0.0
-    kind: Literal["switch", "ring", "torus", "mesh", "fully_connected", "cables"]
+    kind: TierKind
     members: Annotated[int, whole(2, 1 << 17)] = 0
     rails: Rails = 1
     oversubscription: Oversubscription = 1.0
@@ -209,17 +208,12 @@ class LevelTable(LinkTable):
         return self
 
 
-class TopologyTable(Table):
-    """``[topology]``: how boards or chips are joined (see ``hardware.topology``)."""
-
-    kind: Annotated[str, one_of(DESIGNS)] = "tree"
-    joins: Literal["boards", "chips"] = "boards"
-    shape: Shape = ()
-    factor: Factor = 2.0
-    two_way: bool = True
-    bytes_per_s: ByteRate | None = Field(default=None, alias="bandwidth")
-    latency_s: Duration | None = Field(default=None, alias="latency")
-    levels: dict[str, LevelTable] = Field(default={}, max_length=MOST_LEVELS)
+TopologyTable: Any = table_of(
+    *(Topology, "share"),
+    kind=(Annotated[str, one_of(DESIGNS)], "tree"),
+    levels=(dict[str, LevelTable], Field(default={}, max_length=MOST_LEVELS)),
+)
+"""``[topology]``: how boards or chips are joined."""
 
 
 class ArrayTable(Table):
@@ -376,7 +370,7 @@ def written_format(values: Mapping[str, str]) -> str:
 
 
 def topology_of(table: TopologyTable, group: Group, nodes: int, share: float = 1.0) -> Topology:
-    """How the group is joined, of so many nodes alike; tiers give a ``share`` of what is written.
+    """How the group is joined, of so many nodes alike; links give a ``share`` of what is written.
 
     The innermost of several tiers joins a node's, where it does not say how many.
     """
@@ -386,7 +380,7 @@ def topology_of(table: TopologyTable, group: Group, nodes: int, share: float = 1
         chips = device.chips if table.joins == "chips" else 1
         levels[0] = replace(levels[0], members=boards * chips // nodes)
     kind = TIERS if levels else table.kind
-    return Topology(**dict(table) | {"kind": kind, "levels": tuple(levels)})
+    return Topology(**dict(table) | {"kind": kind, "levels": tuple(levels), "share": share})
 
 
 def in_order(index: str) -> tuple[int, str]:

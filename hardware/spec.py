@@ -202,6 +202,10 @@ def flatten(data: Mapping[str, Any], origin: str, folder: Path | None = None) ->
     sources = data.get("sources", {})
     if not isinstance(sources, dict) or not all(isinstance(s, str) for s in sources.values()):
         raise SpecError(f'{origin}: sources: must be a table of "key.path" = "text"')
+    chips = data.get("chips")
+    if dotted := [name for name in chips if "." in name] if isinstance(chips, dict) else []:
+        what = "no name has a dot here; give the device's file another one"
+        raise SpecError(f'{origin}: chips."{dotted[0]}": {what}')
     flat = dict(_leaves({key: value for key, value in data.items() if key != "sources"}, ""))
     if len(flat) > _MOST_SETTINGS:
         raise SpecError(f"{origin}: {len(flat)} settings; at most {_MOST_SETTINGS} make sense")

@@ -202,8 +202,8 @@ class Chosen:
         shares of products (the ``spec`` has the same cores and power).
         """
         found: Settings = {}
-        shares = [key.split(".") for key in self.settings if key.startswith("chips.")]
-        has = {key[1] for key in shares if key[2] in ("products", *FORMATS)}
+        keys = [key.split(".") for key in self.settings if key.startswith("chips.")]
+        has = {key[1] for key in keys if {*key[2:]} & {"products", *FORMATS}}
         if alike := _with_the_cores_of(spec, has - {*names}):
             names = (*names, alike)
         for table in ("efficiency", *(f"chips.{name}" for name in reversed(names))):

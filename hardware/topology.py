@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from hardware.quantity import parse_quantity
-from hardware.reader import ByteRate, Duration, Share, number, whole
+from hardware.reader import ByteRate, Duration, HalfSize, Share, number, whole
 
+Joins = Literal["boards", "chips"]
+TierKind = Literal["switch", "ring", "torus", "mesh", "fully_connected", "cables"]
+Shape = Annotated[tuple[Annotated[int, whole(1, 1 << 17)], ...], Field(max_length=3, strict=False)]
 Rails = Annotated[int, whole(0, 4096)]
 Oversubscription = Annotated[float, number(1, 1000)]
 Reduces = Annotated[float, number(0, 1)]
@@ -62,20 +67,20 @@ class Tier:
     Of ``latency_s`` a part is what ``half_bytes`` take (``hardware.schema.LinkTable``).
     """
 
-    kind: str
-    members: int
+    kind: TierKind
+    members: Annotated[int, whole(0, 1 << 17)]
     bytes_per_s: ByteRate = 0.0
     latency_s: Duration = 0.0
     rails: Rails = 1
     oversubscription: Oversubscription = 1.0
-    shape: tuple[int, ...] = ()
-    dimensions: int = 2
+    shape: Shape = ()
+    dimensions: Annotated[int, whole(1, 3)] = 2
     reduces: Reduces = 0.0
     cables: tuple[tuple[int, int], ...] = ()
     copy_bytes_per_s: ByteRate = 0.0
     protocols: tuple[Protocol, ...] = ()
     share: Share = 1.0
-    half_bytes: float = 0.0
+    half_bytes: HalfSize = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +96,19 @@ class Topology:
     bandwidth at every level; 1: all links alike). A ring with ``two_way``
     false has links in one direction only. ``levels`` has tiers, innermost
     first, of which such an array is made instead (``kind`` is then "tiers").
-    ``bytes_per_s`` and ``latency_s`` replace the devices' values.
+    ``bytes_per_s`` and ``latency_s`` replace the devices' values. All links but those of tiers,
+    which have their own, give a ``share`` of their bandwidth.
     """
 
     kind: str = "tree"
-    joins: str = "boards"
-    shape: tuple[int, ...] = ()
+    joins: Joins = "boards"
+    shape: Shape = ()
     factor: Factor = 2.0
     two_way: bool = True
-    bytes_per_s: ByteRate | None = None
-    latency_s: Duration | None = None
+    bytes_per_s: Annotated[ByteRate | None, Field(alias="bandwidth")] = None
+    latency_s: Annotated[Duration | None, Field(alias="latency")] = None
     levels: tuple[Tier, ...] = ()
+    share: Share = 1.0
 
     @property
     def shared(self) -> bool:
@@ -111,7 +118,8 @@ class Topology:
     @property
     def routes(self) -> Topology:
         """The same without what says how fast its links are: routes do not depend on that."""
-        return replace(self, factor=PUBLISHED.factor, bytes_per_s=None, latency_s=None)
+        factor = PUBLISHED.factor
+        return replace(self, factor=factor, bytes_per_s=None, latency_s=None, share=1.0)
 
     def shape_of(self, nodes: int) -> tuple[int, ...]:
         """Sides of a ring, torus or mesh of so many nodes."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from planners.errors import PlanError
-from planners.partition import Shard, legal
+from planners.hierarchy.search import check_table
+from planners.partition import Communication, Shard, legal
 from planners.plan import Plan
-from planners.plan.split import Split
+from planners.plan.split import Split, splits_below
 from planners.sizing import Floats, kept, shares_of, sizing, types_of, whole
 from workloads import Graph
 
@@ -32,7 +33,13 @@ def _named(layer: str | None) -> str:
 
 
 def check_types(plan: Plan, graph: Graph) -> None:
-    """Raise PlanError, with layer and level, for a type that a layer of the graph cannot have."""
+    """Raise PlanError, with layer and level, for a type that a layer of the graph cannot have.
+
+    Nor may its communication table have no entry for one.
+    """
+    if plan.root and plan.communication is Communication.PLOTTED:
+        chosen = [*zip(*(split.types for split in splits_below(plan.root)), strict=True)]
+        check_table(plan.planner, graph, chosen, plan.communication)
     seen = set[tuple[bytes, bytes]]()
 
     def check(split: Split | None, shards: Floats, level: int) -> None:
@@ -50,7 +57,7 @@ def check_types(plan: Plan, graph: Graph) -> None:
                 f"{', '.join(map(str, legal(node, shard)))}"
             )
         sides = kept(shards, types, shares_of(split.partitions))
-        for half, left in zip(split.halves, sides, strict=False):
+        for half, left in zip((split.halves[0], split.halves[-1]), sides, strict=True):
             check(half, left, level + 1)
 
     check(plan.root, whole(graph), 0)

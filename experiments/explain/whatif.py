@@ -16,6 +16,7 @@ from experiments.studies.case import Case, in_any_memory, plan_of, simulated, st
 from experiments.studies.unread import precision_of
 from hardware import Array, Device, SpecError, wires_of
 from hardware.device import ChipLinks
+from hardware.interconnect.fabric import at_share
 from hardware.topology import Tier
 from planners import Plan, PlanError
 from simulator import Timeline
@@ -193,13 +194,13 @@ def sped_up(array: Array, what: str, times: float = 2.0) -> Array:
         if what == "cores":
             units = device.units and replace(device.units, clock_hz=times * device.units.clock_hz)
             return replace(device.computing(times), units=units)
-        network = device.network_bytes_per_s
-        sooner_s = _sooner_s(device.network_half_bytes, network, times)
+        network = device.network_bytes_per_s, device.network_latency_s, device.network_half_bytes
+        bytes_per_s, latency_s = at_share(times, *network)
         return replace(
             device,
             links=device.links and _faster(device.links, times),
-            network_bytes_per_s=times * network,
-            network_latency_s=device.network_latency_s - sooner_s,
+            network_bytes_per_s=bytes_per_s,
+            network_latency_s=latency_s,
         )
 
     topology = array.topology
@@ -215,14 +216,9 @@ Links = TypeVar("Links", Tier, ChipLinks)
 
 
 def _faster(links: Links, times: float) -> Links:
-    sooner_s = _sooner_s(links.half_bytes, links.bytes_per_s, times)
-    bytes_per_s = times * links.bytes_per_s
-    return replace(links, bytes_per_s=bytes_per_s, latency_s=links.latency_s - sooner_s)
-
-
-def _sooner_s(half_bytes: float, bytes_per_s: float, times: float) -> float:
-    """By how much less the latency is, of which half a message's bytes are a part."""
-    return half_bytes / bytes_per_s * (1 - 1 / times) if half_bytes else 0.0
+    own = links.bytes_per_s, links.latency_s, links.half_bytes
+    bytes_per_s, latency_s = at_share(times, *own)
+    return replace(links, bytes_per_s=bytes_per_s, latency_s=latency_s)
 
 
 def turn(what: str, case: Case, plan: Plan, base: Timeline, bounds: Mapping[str, float]) -> Knob:

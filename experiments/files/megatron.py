@@ -174,13 +174,14 @@ def _axes(one: Fields, sizes: Mapping[str, Any]) -> tuple[Axes, dict[str, Any]]:
         middle = [(layers - first - last) // max(inner, 1)] * inner
         stages = (*([first] if first else []), *middle, *([last] if last else []))
     etp = one.count("expert_tensor_parallel_size", otherwise=many["tp"])
+    dense = many["ep"] == 1 and not sizes.get("experts")
     local = one.count("nproc_per_node", "devices", "gpus_per_node")
     world = one.count("world_size") or local * max(one.count("nnodes", "num_nodes"), 1)
     each = many["tp"] * pp * many["cp"]
     axes = Axes(
         dp=0 if world % each else world // each,
         vp=max(vp, 1),
-        etp=0 if etp == many["tp"] else etp,
+        etp=0 if dense or etp == many["tp"] else etp,
         sp=one.flag("sequence_parallel") and many["tp"] > 1,
         **many,
     )

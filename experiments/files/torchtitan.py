@@ -108,7 +108,7 @@ def _axes(one: Fields) -> tuple[Axes, dict[str, Any]]:
         options["schedule"] = schedule
     etp = one.count("parallelism.expert_tensor_parallel_degree", otherwise=many["tp"])
     dp = copies * shards if isinstance(shards, int) and shards > 0 else 0
-    etp = 0 if etp == many["tp"] else etp
+    etp = 0 if many["ep"] == 1 or etp == many["tp"] else etp
     return Axes(dp=dp, vp=vp, etp=etp, sp=many["tp"] > 1, **many), options
 
 

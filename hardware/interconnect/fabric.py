@@ -10,7 +10,7 @@ neighbouring ranges of nodes).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -33,18 +33,33 @@ class Nodes:
     """What a topology joins: so many boards or chips, as a group that the bisection halves.
 
     ``ports`` (B/s) and ``latency_s`` are each node's, ``name`` is what one is
-    called when its number is left out. ``network`` (B/s, s) is the port of each out of its node.
+    called when its number is left out. ``half_bytes`` take a part of each latency. ``network``
+    (B/s, s, B) is the port of each out of its node.
     """
 
     group: Group
     ports: Floats
     latency_s: Floats
     name: str
-    network: tuple[float, float] = (0.0, 0.0)
+    network: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    half_bytes: Floats | float = 0.0
+
+    def at(self, ports: Floats) -> Nodes:
+        """The same with ports of another bandwidth, at which half a message's bytes go, too."""
+        latency_s = self.latency_s + self.half_bytes * (1 / ports - 1 / self.ports)
+        return replace(self, ports=ports, latency_s=latency_s)
 
     def label(self, node: int) -> str:
         """The name of one node, as "board3"."""
         return f"{self.name}{node}"
+
+
+def at_share(
+    share: float, bytes_per_s: float, latency_s: float, half_bytes: float
+) -> tuple[float, float]:
+    """Bandwidth and latency of a link at a share of its own, at which half a message's bytes go."""
+    later_s = half_bytes * (1 / share - 1) / bytes_per_s if half_bytes else 0.0
+    return share * bytes_per_s, latency_s + later_s
 
 
 class Fabric(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from math import prod
 
@@ -91,6 +92,13 @@ def _too_few_links(
         )
 
 
+def _too_many_cables(key: str, tier: Tier, device: Device) -> Iterator[tuple[str, str]]:
+    for node, ends in Counter(node for cable in tier.cables for node in cable).most_common(1):
+        if device.links is not None and ends > device.links.per_chip:
+            what = f"{device.name} has {device.links.per_chip} links per chip"
+            yield key, f"node {node} has {ends} cables; {what}"
+
+
 def _level_faults(topology: Topology, group: Group) -> Iterator[tuple[str, str]]:
     """What is wrong with tiers: what they do not read, and counts that do not come out."""
     plain = Topology()
@@ -122,11 +130,14 @@ def _level_faults(topology: Topology, group: Group) -> Iterator[tuple[str, str]]
     for nodes, what in counts:
         yield from _tiers_faults(topology, nodes, what)
     tier = topology.levels[0]
-    if topology.joins == "chips" and not tier.bytes_per_s and tier.kind in DESIGNS:
+    if topology.joins == "chips" and not tier.bytes_per_s:
         for device, count in group.kinds:
-            members = with_members(topology.levels, count * device.chips)[0].members
-            inner = Topology(tier.kind, shape=sides_of(tier, members))
-            yield from _too_few_links("topology.levels.0.kind", inner, device, members)
+            inner = with_members(topology.levels, count * device.chips)[0]
+            if tier.kind == "cables":
+                yield from _too_many_cables("topology.levels.0.cables", inner, device)
+                continue
+            shaped = Topology(tier.kind, shape=sides_of(tier, inner.members))
+            yield from _too_few_links("topology.levels.0.kind", shaped, device, inner.members)
 
 
 def _tier_faults(key: str, tier: Tier) -> Iterator[tuple[str, str]]:

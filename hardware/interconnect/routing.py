@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from hardware.array import Array, Group, SpecError
 from hardware.device import Device
 from hardware.interconnect.cables import Cables
-from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes
+from hardware.interconnect.fabric import Fabric, Floats, Ints, Memory, Nodes, at_share
 from hardware.interconnect.faults import faults_of
 from hardware.interconnect.one_hop import Ports, Switch
 from hardware.interconnect.topologies import DESIGNS, Joined, joined
@@ -95,13 +95,13 @@ class Wires:
                 board = np.where(here, self.board, -1)
                 self._add(self._inside_boards(kind), board, chips, "inside boards")
         if self.topology.joins == "boards":
-            boards = Nodes(self.array.group, *self._board_ports(), "board")
-            self._tiers(joined(self.topology, boards), self.board)
+            self._tiers(joined(self.topology, self._boards()), self.board)
         elif outermost:
             self._network(outermost)
         elif len(kinds) > 1:
-            ports, latency_s = self._board_ports()
-            switch = Switch(ports, latency_s, "board{}".format)
+            boards = self._boards()
+            boards = boards.at(self.topology.share * boards.ports)
+            switch = Switch(boards.ports, boards.latency_s, boards.label)
             self._add(switch, np.zeros_like(self.board), self.board, "between kinds of boards")
         chips = self.topology.joins == "chips"
         self.units = (self.chip, *([] if chips else [self.board]), *self._groups)
@@ -144,12 +144,12 @@ class Wires:
         links = slice(first, first + len(fabric.bandwidth))
         self.subnets.append(Subnet(fabric, links, region, node, joins, tier))
 
-    def _board_ports(self) -> tuple[Floats, Floats]:
-        """Bandwidth and latency of every board's network port."""
-        kinds = self.array.group.kinds
-        boards = [count for _, count in kinds]
-        bytes_per_s = np.repeat([d.network_bytes_per_s for d, _ in kinds], boards)
-        return bytes_per_s, np.repeat([d.network_latency_s for d, _ in kinds], boards)
+    def _boards(self) -> Nodes:
+        """All boards with their network ports."""
+        group = self.array.group
+        ports = np.repeat([_port(d) for d, _ in group.kinds], [n for _, n in group.kinds], axis=0)
+        bytes_per_s, latency_s, half_bytes = ports.T
+        return Nodes(group, bytes_per_s, latency_s, "board", half_bytes=half_bytes)
 
     def _chips(self, kind: int) -> Nodes:
         """One kind's chips with their links."""
@@ -158,16 +158,18 @@ class Wires:
         innermost = topology.levels[0].bytes_per_s if topology.levels else 0.0
         links = None if innermost else device.links  # else nobody reads them
         bytes_per_s = links.bytes_per_s if links else topology.bytes_per_s or 0.0
+        half_bytes = links.half_bytes if links else 0.0
         kind_of = topology.levels[0].kind if topology.levels else topology.kind
         if links and kind_of in DESIGNS and DESIGNS[kind_of].whole_ports:
             bytes_per_s *= links.per_chip
+            half_bytes *= links.per_chip
         ports = np.full(chips, bytes_per_s)
         latency_s = np.full(chips, links.latency_s if links else 0.0)
         group, name = Group(((device, chips),)), f"{self._kind_name(kind)}chip"
-        network = 0.0, 0.0
+        network = 0.0, 0.0, 0.0
         if any(not tier.bytes_per_s for tier in topology.levels[1:]):  # else nobody reads the port
-            network = device.network_bytes_per_s, device.network_latency_s
-        return Nodes(group, ports, latency_s, name, network)
+            network = _port(device)
+        return Nodes(group, ports, latency_s, name, network, half_bytes)
 
     def _kind_name(self, kind: int) -> str:
         """What tells the chips of a kind from those of others."""
@@ -180,11 +182,12 @@ class Wires:
         """Every board of a kind a small mesh of its chips."""
         device, count = self.array.group.kinds[kind]
         links, first = device.links, int(self.board[self.kind == kind][0])
-        bytes_per_s = links.bytes_per_s if links else device.network_bytes_per_s
+        own = (links.bytes_per_s, links.latency_s, links.half_bytes) if links else _port(device)
+        bytes_per_s, latency_s = at_share(self.topology.share, *own)
         return Grid(
             near_square(device.chips),
             np.full(count * device.chips, bytes_per_s),
-            links.latency_s if links else device.network_latency_s,
+            latency_s,
             partial(_chip_name, first),
             wrap=False,
         )
@@ -371,6 +374,11 @@ def _flat(sources: ArrayLike, targets: ArrayLike, flows: ArrayLike) -> tuple[Int
         np.asarray(flows, dtype=np.float64),
     )
     return a.ravel(), b.ravel(), many.ravel()
+
+
+def _port(device: Device) -> tuple[float, float, float]:
+    """Bandwidth and latency of a board's network port, and the bytes that take a part of that."""
+    return device.network_bytes_per_s, device.network_latency_s, device.network_half_bytes
 
 
 def _chip_name(first: int, board: int) -> str:

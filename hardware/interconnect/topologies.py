@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware.interconnect.cables import Cables, of_part
-from hardware.interconnect.fabric import Fabric, Ints, Nodes
+from hardware.interconnect.fabric import Fabric, Ints, Nodes, at_share
 from hardware.interconnect.one_hop import Bus, FullyConnected, Ports, Switch
 from hardware.interconnect.torus import Grid, named
 from hardware.interconnect.tree import Tree
@@ -96,9 +96,9 @@ def joined(topology: Topology, nodes: Nodes) -> list[Joined]:
 
 def fabric_of(topology: Topology, nodes: Nodes) -> Fabric:
     """The one fabric of a topology without levels; its own speeds replace the nodes'."""
-    count = len(nodes.ports)
-    if topology.bytes_per_s is not None:
-        nodes = replace(nodes, ports=np.full(count, topology.bytes_per_s))
+    count, own = len(nodes.ports), topology.bytes_per_s
+    ports = nodes.ports if own is None else np.full(count, own)
+    nodes = nodes.at(topology.share * ports)
     if topology.latency_s is not None:
         nodes = replace(nodes, latency_s=np.full(count, topology.latency_s))
     return DESIGNS[topology.kind].build(topology, nodes)
@@ -113,10 +113,15 @@ def tiers_of(topology: Topology, nodes: Nodes) -> Iterator[Joined]:
         port = numbers // below * tier.rails + numbers % below * tier.rails // below
         name = nodes.name if below == 1 else f"tier {number} port"
         if not tier.bytes_per_s:  # what this kind of device has
-            own = (nodes.ports[0], nodes.latency_s[0]) if below == 1 else nodes.network
-            tier = replace(
-                tier, bytes_per_s=tier.share * own[0], latency_s=tier.latency_s or own[1]
-            )
+            own = nodes.network
+            if below == 1:  # alike chips
+                own = (
+                    float(nodes.ports[0]),
+                    float(nodes.latency_s[0]),
+                    float(np.max(nodes.half_bytes)),
+                )
+            bytes_per_s, latency_s = at_share(tier.share, *own)
+            tier = replace(tier, bytes_per_s=bytes_per_s, latency_s=tier.latency_s or latency_s)
         yield Joined(_fabric(tier, count // unit, name), numbers // unit, port)
         below = unit
 

@@ -91,26 +91,38 @@ class Axes:
         if axes.etp not in (0, 1, axes.tp):
             raise PlanError(f"parallel={self}: etp={axes.etp}: 1, or as many as tp={axes.tp}")
         if not axes.splits_experts:
-            raise PlanError(
-                f"parallel={self}: ep={axes.ep} does not divide dp={axes.dp}, among whose devices "
-                "experts are split, nor dp x tp into groups with all of tp"
-            )
+            raise PlanError(f"parallel={self}: {axes._how_experts_are_split()}")
         return axes
 
     @property
     def over_tp(self) -> bool:
         """Whether experts, each whole, are split among devices of ``tp`` too."""
-        return self.dp % self.ep != 0 or (self.etp == 1 < self.tp and self.ep > 1)
+        return self.dp % self.ep != 0 or self.etp == 1 < self.tp
 
     @property
     def splits_experts(self) -> bool:
-        """Whether ``ep`` divides ``dp``, or ``dp`` x ``tp`` into groups with all of ``tp``."""
-        return not self.over_tp or not (self.ep % self.tp or self.dp % self.ep_of_dp)
+        """Whether ``ep`` divides ``dp``, or ``dp`` x ``tp`` into groups with all of ``tp``.
+
+        The first alone where ``etp`` says that experts are split as ``tp``, else 1 the second.
+        """
+        if not self.over_tp:
+            return True
+        return self.etp < 2 and not (self.ep % self.tp or self.dp % self.ep_of_dp)
 
     @property
     def ep_of_dp(self) -> int:
         """How many ways experts are split along ``dp``."""
         return self.ep // self.tp if self.over_tp else self.ep
+
+    def _how_experts_are_split(self) -> str:
+        """What is wrong with ``ep``."""
+        among = f"does not divide dp={self.dp}, among whose devices experts are split"
+        if self.etp > 1:
+            return f"ep={self.ep} {among} where etp={self.etp} splits each as tp"
+        if self.etp == 1 < self.tp:
+            of_tp = f"of tp={self.tp} that divides dp x tp, {self.dp * self.tp:,}"
+            return f"etp=1 leaves experts whole: ep={self.ep} must be a multiple {of_tp}"
+        return f"ep={self.ep} {among}, nor dp x tp into groups with all of tp"
 
     def _product(self) -> str:
         named = [(name, getattr(self, name)) for name in reversed(SPLITTING)]

@@ -104,8 +104,9 @@ def predict(network: Network, plan: Plan, array: Array, *, unlike_shares: bool =
         one, other = (arithmetic.element_bytes / side.link_bytes_per_s for side in sides)
         exchange = _Exchange(split, (one, other), size, own)
         exchanges.append(exchange)
-        for i, half in enumerate(split.halves):
-            exchange.clocks += down(half, groups[i], left[i])
+        even = all(partition.share == 0.5 for partition in split.partitions)
+        for i in range(len(split.halves) if even else 2):
+            exchange.clocks += down(below[i], groups[i], left[i])
         return exchange.clocks
 
     clocks = down(plan.root, plan.group(array), whole(graph))

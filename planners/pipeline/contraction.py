@@ -114,15 +114,16 @@ def _joined(graph: LoadGraph, units: Units) -> Units:
             for node in (graph.nodes[v] for v in units.nodes[unit])
         )
 
-    edges, outputs = units.edges, units.outputs
+    before, after = neighbours(len(into), units.edges)
+    outputs = [mask for _, mask in units.outputs]
     for unit in filter(idle, range(len(into))):
-        target = _host(len(into), unit, edges, outputs)
+        target = _host(unit, before, after, outputs)
         if target is None:
             continue
         into[unit] = target
-        edges = {(target if a == unit else a, target if b == unit else b) for a, b in edges}
-        edges = {(a, b) for a, b in edges if a != b}
-        outputs = [(s, mask & ~(1 << unit)) for s, mask in outputs]  # the host is in it
+        _move(unit, target, before, after)
+        outputs = [mask & ~(1 << unit) for mask in outputs]  # the host is in it
+        outputs = [mask for mask in outputs if mask.bit_count() > 1]
     unit_of = [0] * len(graph.nodes)
     for unit, nodes in enumerate(units.nodes):
         host = unit
@@ -130,34 +131,41 @@ def _joined(graph: LoadGraph, units: Units) -> Units:
             host = into[host]
         for node in nodes:
             unit_of[node] = host
-    return _built(graph, unit_of, edges)
+    return _built(graph, unit_of, [(a, b) for a, fed in enumerate(after) for b in bits(fed)])
 
 
-def _host(
-    count: int, unit: int, edges: set[tuple[int, int]], outputs: list[tuple[float, int]]
-) -> int | None:
+def _move(unit: int, target: int, before: list[int], after: list[int]) -> None:
+    """Give a unit's neighbours to another one."""
+    for near, far in ((before, after), (after, before)):
+        for one in bits(near[unit]):
+            far[one] = far[one] & ~(1 << unit) | 1 << target
+        near[target] |= near[unit]
+        near[unit] = 0
+    for near in (before, after):
+        near[target] &= ~(1 << target | 1 << unit)
+
+
+def _host(unit: int, before: list[int], after: list[int], outputs: list[int]) -> int | None:
     """A neighbour that a unit without work can be joined to, the first there is."""
-    shared = (1 << count) - 1
-    for _, mask in outputs:
+    shared = -1
+    for mask in outputs:
         if mask >> unit & 1:
             shared &= mask
-    for directed in (edges, {(b, a) for a, b in edges}):
-        fed = [b for a, b in directed if a == unit]
-        for host in sorted(one for one in fed if shared >> one & 1):
-            if set(fed) <= _from(host, directed):
+    for directed in (after, before):
+        fed = directed[unit]
+        for host in bits(fed & shared):
+            if not fed & ~_from(host, directed, fed):
                 return host
     return None
 
 
-def _from(start: int, edges: set[tuple[int, int]]) -> set[int]:
-    """What a unit leads to, with itself."""
-    after: dict[int, list[int]] = {}
-    for a, b in edges:
-        after.setdefault(a, []).append(b)
-    found, todo = {start}, [start]
-    while todo:
-        for one in after.get(todo.pop(), ()):
-            if one not in found:
-                found.add(one)
-                todo.append(one)
+def _from(start: int, after: list[int], wanted: int) -> int:
+    """What a unit leads to, with itself, until all that is wanted is among it."""
+    found = todo = 1 << start
+    while todo and wanted & ~found:
+        reached = 0
+        for one in bits(todo):
+            reached |= after[one]
+        todo = reached & ~found
+        found |= todo
     return found

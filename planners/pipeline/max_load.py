@@ -77,7 +77,8 @@ def max_load(
     units = units_of(graph)
     ideals = _ideals(graph.name, units)
     loads = _Loads(graph, units, ideals)
-    best = np.full((cpus + 1, devices + 1, len(ideals)), np.inf)
+    most = len(units.nodes)  # that have something to do
+    best = np.full((min(cpus, most) + 1, min(devices, most) + 1, len(ideals)), np.inf)
     best[:, :, 0] = 0.0
     for first in range(1, len(ideals), _BLOCK):
         _extend(best, loads, slice(first, min(first + _BLOCK, len(ideals))))

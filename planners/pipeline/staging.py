@@ -103,9 +103,8 @@ class Staging:
 
     def recomputes(self, stage: int) -> bool:
         """Whether a stage computes forward again for its backward."""
-        if self.recompute == "all":
-            return True
-        return str(stage) in self.recompute.replace(" ", "").split(",")
+        words = self.recompute.replace(" ", "").split(",")
+        return "all" in words or any(word.isdecimal() and int(word) == stage for word in words)
 
     def __str__(self) -> str:
         words = self._axes_in_words() if self.parallel else self._stages_in_words()

@@ -302,9 +302,10 @@ class Plan:
         """The plan in a JSON file (see ``from_json``); raises PlanError with the file's name."""
         data = parse_json(read_text(path, PlanError, "a plan", LARGEST_FILE), path, PlanError)
         try:
-            return Plan.from_json(data)
+            return Plan.from_json(data, f"{path}: not a plan")
         except PlanError as error:
-            raise PlanError(f"{path}: {error}") from None
+            told = str(error)
+            raise PlanError(told if told.startswith(path) else f"{path}: {told}") from None
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -386,6 +387,11 @@ class Place:
         return tuple(replica for _, replica in sorted(times))
 
     @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """First accelerator and number of each part where there are some, else of all."""
+        return self.parts or ((self.first, self.count),)
+
+    @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """The same of all replicas."""
         return tuple(self.replica(k) for k in range(self.replicas))
@@ -399,8 +405,11 @@ MOST_TURNS = 64
 def check_places(places: Sequence[Place]) -> None:
     """Raise PlanError for places that overlap, or whose accelerators are not their replicas'."""
     for place in places:
-        if min(place.first, place.count - 1, place.replicas - 1) < 0:
+        firsts = [place.first, *(first for first, _ in place.parts)]
+        if min(*firsts, place.count - 1, place.replicas - 1) < 0:
             raise PlanError(f"{place}: it must have accelerators and replicas")
+        if place.replicas > MOST_MICRO_BATCHES:
+            raise PlanError(f"{place}: at most {MOST_MICRO_BATCHES:,} replicas")
         allowed = all(1 <= many <= MOST_TURNS for many in place.turns)
         if place.turns and (len(place.turns) != place.replicas or not allowed):
             raise PlanError(f"{place}: turns are one to {MOST_TURNS} for each replica")
@@ -413,10 +422,6 @@ def check_places(places: Sequence[Place]) -> None:
             raise PlanError(
                 f"{place.count} accelerators are not {place.replicas} replicas of equal size"
             )
-    taken = sorted(
-        (first, first + count)
-        for place in places
-        for first, count in (place.ranges if place.parts else ((place.first, place.count),))
-    )
+    taken = sorted((first, first + count) for place in places for first, count in place.spans)
     if any(end > begin for (_, end), (begin, _) in pairwise(taken)):
         raise PlanError("two places have an accelerator in common")

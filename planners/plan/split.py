@@ -48,6 +48,12 @@ class Split:
         return found.digest()
 
     @property
+    def alike(self) -> bool:
+        """Whether both halves do the same."""
+        first, last = self.halves[0], self.halves[-1]
+        return first is last or bool(first and last and first.digest == last.digest)
+
+    @property
     def working(self) -> tuple[int, ...]:
         """The halves that do not sit out, by number."""
         return (int(self.partitions[0].share == 0.0),) if self.idle else (0, 1)

@@ -253,11 +253,12 @@ def _port(array: Array, device: Device) -> tuple[float, float]:
     if topology.levels and topology.levels[0].bytes_per_s:
         tier = topology.levels[0]
         return tier.bytes_per_s * tier.rails, tier.latency_s
-    bytes_per_s, latency_s = topology.bytes_per_s, topology.latency_s
-    return (
-        device.network_bytes_per_s if bytes_per_s is None else bytes_per_s,
-        device.network_latency_s if latency_s is None else latency_s,
-    )
+    own, latency_s = device.network_bytes_per_s, topology.latency_s
+    bytes_per_s = topology.share * (own if topology.bytes_per_s is None else topology.bytes_per_s)
+    if latency_s is None:
+        later_s = device.network_half_bytes * (1 / bytes_per_s - 1 / own)
+        latency_s = device.network_latency_s + later_s
+    return bytes_per_s, latency_s
 
 
 SHOWN = 6

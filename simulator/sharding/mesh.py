@@ -191,7 +191,7 @@ class Division:
         first, second, partitions = zip(*cut, strict=True)
         below = (split.halves[0], split.halves[-1])
         behind = sides[0].size
-        same = below[0] is below[1] and sides[0] == sides[1] and first == second
+        same = split.alike and sides[0] == sides[1] and first == second
         if self.folded and same and self._interchangeable(sides[0], copies.first):
             both = replace(copies, beside=(*copies.beside, behind))
             half = self._part(below[0], sides[0], both, first, level + 1)
@@ -253,7 +253,7 @@ def _block(
             return tuple(types)
         first, second = group.halves()
         even = all(partition.share == 0.5 for partition in split.partitions)
-        if split.halves[0] is not split.halves[-1] or first != second or not even:
+        if not split.alike or first != second or not even:
             return None
         types.append(split.types)
         split, group, level = split.halves[0], first, level + 1

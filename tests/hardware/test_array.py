@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from math import nan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware import Arithmetic, Array, Device, Group, SpecError, by_core, load_array
+from hardware import Arithmetic, Array, Device, Group, SpecError, Topology, by_core, load_array
 from hardware.array import Unit, cores_in
 from hardware.device import Energy
+from hardware.topology import Tier
+from tests.hardware.specs import POD
 from tests.strategies import arrays
 from tests.wiring import device
 
@@ -142,7 +145,7 @@ def changed(part: str, **values: Any) -> Array:
         ("links", "bytes_per_s", -1, "outside 1e-09...1e+30 B/s"),
         ("links", "per_chip", 0, "must be a whole number from 1 to 4,096"),
         ("roofline", "overhead_s", -1e-6, "outside 0...1e+12 s"),
-        ("roofline", "memory_efficiency", 2, "must be a number above 0 and at most 1"),
+        ("roofline", "memory_efficiency", 2, "must be a number from 1e-09 to 1"),
         ("roofline", "slowest", nan, "must be a finite number"),
         ("arithmetic", "element_bytes", 17, "outside 1e-09...16 B"),
     ],
@@ -160,7 +163,7 @@ def test_so_have_energies() -> None:
         changed("", energy=Energy(1e-12, -1, 1e-12))
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, None])
+@pytest.mark.parametrize("count", [0, -1, 1.5, None, 10**12])
 def test_an_array_has_devices(count: Any) -> None:
     with pytest.raises(SpecError, match=r"'few': devices.0.count: .*: must be a whole number"):
         Array("few", "", Group(((device(), count),)))
@@ -174,6 +177,31 @@ def test_links_of_a_topology_made_in_python_are_checked() -> None:
     for change, path in (({"levels": (tier,)}, "levels.0.bytes_per_s"), ({"factor": 0}, "factor")):
         with pytest.raises(SpecError, match=rf"topology.{path}: -?\d"):
             replace(array, topology=replace(array.topology, **change))
+
+
+@pytest.mark.parametrize(
+    ("topology", "path"),
+    [
+        (Topology("switch", joins="foo"), "joins: 'foo': must be one of 'boards', 'chips'"),  # type: ignore[arg-type]
+        (Topology("torus", shape=(-2, -4)), "shape.0: -2: must be a whole number from 1 to"),
+        (Topology("tiers", levels=(Tier("foo", 8),)), "levels.0.kind: 'foo': must be one of"),  # type: ignore[arg-type]
+        (Topology("tiers", levels=(Tier("switch", -8),)), "levels.0.members: -8: must be a whole"),
+        (Topology("tiers", levels=(Tier("torus", 8, dimensions=0),)), "levels.0.dimensions: 0"),
+        (Topology("tiers", levels=(Tier("ring", 8, half_bytes=-1),)), "levels.0.half_bytes: -1"),
+    ],
+)
+def test_so_are_its_words_and_numbers(topology: Topology, path: str) -> None:
+    with pytest.raises(SpecError, match=rf"^array 'few': topology.{path}"):
+        Array("few", "", Group(((device(), 8),)), topology=topology)
+
+
+def test_a_stack_does_not_make_wires(tmp_path: Path) -> None:
+    """The papers' array is for the papers' model, whatever share of its links a stack gives."""
+    path = tmp_path / "ours.toml"
+    path.write_text('kind = "stack"\n[habits]\ncollectives = 0.5\n')
+    (tmp_path / "array.toml").write_text(POD)
+    array = load_array(str(tmp_path / "array.toml"), [f"stack={path}"])
+    assert (array.model, array.topology.share) == ("published", 0.5)
 
 
 def test_what_is_made_of_a_specs_values_may_be_out_of_their_range() -> None:

@@ -25,6 +25,7 @@ from hardware import (
     load_array,
     wires_of,
 )
+from hardware.topology import Joins
 from tests.strategies import arrays
 from tests.wiring import KINDS, device, ranges
 
@@ -78,7 +79,7 @@ def test_on_a_bus_all_streams_of_a_level_share_the_medium(count: int) -> None:
     st.booleans(),
 )
 def test_on_wires_a_half_has_what_the_wires_say(
-    kind: str, joins: str, count: int, chips: int, cores: int, mixed: bool
+    kind: str, joins: Joins, count: int, chips: int, cores: int, mixed: bool
 ) -> None:
     one, other = device(chips=chips, cores=cores), device(chips=2, network=3e9, name="e")
     kinds = ((one, count), (other, 2)) if mixed else ((one, count),)

@@ -9,7 +9,7 @@ import pytest
 
 import accelarray
 from experiments.api.inputs import network_of
-from hardware import Array, Stack, load_array, load_stack
+from hardware import Array, SpecError, Stack, load_array, load_stack
 from hardware.device import Roofline
 from tests.hardware.conftest import Write
 from tests.hardware.specs import STACK
@@ -243,3 +243,15 @@ def test_cores_of_which_no_power_is_known_are_not_the_same(tmp_path: Path) -> No
     own.write_text('kind = "stack"\n[chips.mi300x]\nproducts = 0.123\n')
     array = load_array("mi325x-cluster", [f"stack={own}"])
     assert array.group.kinds[0][0].roofline.matrix_efficiency != 0.123
+
+
+def test_an_empty_table_of_a_chip_says_nothing(write: Write) -> None:
+    stack = write('kind = "stack"\n[chips.h100-sxm]\n')
+    array = load_array("h100-cluster", [f"stack={stack}"])
+    assert array.group.kinds == load_array("h100-cluster", ["stack=none"]).group.kinds
+
+
+def test_a_chip_with_a_dot_in_its_name_is_told(write: Write) -> None:
+    stack = write('kind = "stack"\n[chips."h1.5"]\nproducts = 0.5\n')
+    with pytest.raises(SpecError, match=r'chips\."h1\.5": no name has a dot here'):
+        load_stack(stack)

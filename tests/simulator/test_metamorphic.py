@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from hardware import Array, ChipLinks, Device, Group, Topology, Wires, wires_of
+from hardware.topology import Joins
 from planners import Plan, Split, load_planner
 from planners.cost.prediction import predict
 from planners.partition import Partition
@@ -104,7 +105,7 @@ def steps(draw: st.DrawFn, kinds: int = 3) -> Step:
         (replace(d, links=links, network_latency_s=latency_s), n) for d, n in array.group.kinds
     )
     kind = draw(st.sampled_from((*PLACELESS, "ring", "torus", "mesh")))
-    joins = draw(st.sampled_from(("boards", "chips")))
+    joins: Joins = draw(st.sampled_from(("boards", "chips")))
     array = replace(array, group=Group(boards), topology=Topology(kind, joins))
     if kind != "bus" and draw(st.integers(0, 3)) == 0:
         execution = Execution()

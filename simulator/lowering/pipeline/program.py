@@ -67,10 +67,10 @@ def step_program(
         return training_step(rules_of(network, plan, array, execution, folded=folded))
     array = execution.planned(array)
     schedule = schedule_of(plan.pipeline.schedule)
+    check_places(plan.pipeline, array)
     check(schedule, plan.pipeline, inference=execution.inference)
     check_updates(plan, plan.pipeline, schedule)
     stages = cut_as_planned(network, plan, inference=execution.inference)
-    check_places(plan.pipeline, array)
     asked = plan, plan.pipeline, stages, schedule, array, execution
     try:
         return _Writing(*asked, folded).program(batches)
@@ -305,7 +305,7 @@ def cut_as_planned(network: Network, plan: Plan, *, inference: bool = False) -> 
 def check_places(pipeline: Pipeline, array: Array) -> None:
     """Raise PlanError for places beyond an array's end."""
     size = array.group.size
-    end = max(first + count for place in pipeline.places for first, count in place.ranges)
+    end = max(first + count for place in pipeline.places for first, count in place.spans)
     if end > size:
         raise PlanError(
             f"the stages need {end} accelerators; {array.name!r} has {size} (cores, under the "

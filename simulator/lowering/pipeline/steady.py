@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import lcm
+from math import gcd, lcm
 
 from planners import PlanError
 from planners.plan import Pipeline
@@ -57,7 +57,4 @@ def _enough(turns: int, pipeline: Pipeline) -> int:
 
 def _rounds(pipeline: Pipeline) -> int:
     """The fewest batches whose micro-batches go round all replicas."""
-    batches = 1
-    while any(batches * pipeline.micro_batches % many for many in pipeline.replicas):
-        batches += 1
-    return batches
+    return lcm(*(many // gcd(many, pipeline.micro_batches) for many in pipeline.replicas))

@@ -78,12 +78,13 @@ def jobs(draw: st.DrawFn, target: str) -> tuple[Job, int]:
     plain = target == "deepspeed"  # it leaves most to code
     pp, tp = 1 if plain else draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 8]))
     cp, dp = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 2, 16]))
+    ep = draw(st.sampled_from([n for n in (1, 2, 16) if not dp % n]))
     axes = Axes(
         dp=dp, pp=pp, tp=tp, cp=cp,
         vp=draw(st.sampled_from([1, 2, 3])) if pp > 1 else 1,
-        ep=draw(st.sampled_from([n for n in (1, 2, 16) if not dp % n])),
+        ep=ep,
         sp=tp > 1 and draw(st.booleans()),
-        etp=draw(st.sampled_from([0, 1])) if tp > 1 else 0,
+        etp=draw(st.sampled_from([0, 1])) if tp > 1 < ep else 0,
     )  # fmt: skip
     sizes = draw(descriptions())
     name = draw(st.sampled_from(["", "llama3-8b", "deepseek-v3"]))

@@ -239,6 +239,22 @@ def test_files_as_people_have_them(name: str, tmp_path: Path) -> None:
     assert found.to_dict()["options"] == values
 
 
+@pytest.mark.parametrize(
+    ("name", "after", "line"),
+    [
+        ("nemo.yaml", "tensor_model_parallel_size: 2", "  expert_tensor_parallel_size: 1"),
+        ("train.toml", "tensor_parallel_degree = 2", "expert_tensor_parallel_degree = 1"),
+    ],
+)
+def test_whole_experts_are_nothing_where_there_are_none(
+    name: str, after: str, line: str, tmp_path: Path
+) -> None:
+    """The frameworks' own default is in files of dense networks, too: no etp=1 without ep."""
+    _, text, values = FILES[name]
+    found = read(tmp_path, name, text.replace(after, f"{after}\n{line}"))
+    assert found.to_dict()["options"]["parallel"] == values["parallel"]
+
+
 def test_what_was_not_understood_is_told(tmp_path: Path) -> None:
     notes = {
         name: read(tmp_path, name, text).to_dict()["notes"]

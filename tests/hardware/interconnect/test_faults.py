@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hardware import ChipLinks, Group, Topology
 from hardware.interconnect.faults import faults_of
+from hardware.topology import TIERS, Tier
 from tests.wiring import KINDS, device
 
 BOARD = replace(device(chips=4), links=ChipLinks(4, 3e9))
@@ -97,6 +98,20 @@ def test_a_chip_has_so_many_links_and_no_more() -> None:
     ((key, words),) = found(Topology("torus", "chips"), three)
     assert key == "topology.kind"
     assert words == "a torus of 16 chips needs 4 links per chip; d has 3"
+
+
+def test_as_many_cables_as_a_chip_has_links() -> None:
+    """Unless the tier has a bandwidth of its own."""
+    two = Group(((replace(BOARD, chips=1, links=ChipLinks(2, 1e9)), 4),))
+    ring, more = ((0, 1), (1, 2), (2, 3), (3, 0)), ((0, 1), (1, 2), (2, 3), (3, 1))
+    tier = Tier("cables", 4, cables=ring)
+    assert found(Topology(TIERS, "chips", levels=(tier,)), two) == []
+    tier = replace(tier, cables=more)
+    ((key, words),) = found(Topology(TIERS, "chips", levels=(tier,)), two)
+    assert key == "topology.levels.0.cables"
+    assert words == "node 1 has 3 cables; d has 2 links per chip"
+    tier = replace(tier, bytes_per_s=1e9)
+    assert found(Topology(TIERS, "chips", levels=(tier,)), two) == []
 
 
 def test_what_is_no_topology_has_one_fault() -> None:

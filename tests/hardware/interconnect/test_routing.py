@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from hardware import Array, Group, Topology, Wires, load_array
 from hardware.interconnect.torus import places
+from hardware.topology import Joins
 from tests.effort import calls
 from tests.routes import route
 from tests.wiring import KINDS, device, nodes, ranges, wires
@@ -166,7 +167,7 @@ def test_injection_inside_boards_and_chips() -> None:
 @pytest.mark.parametrize("joins", ["boards", "chips"])
 @settings(deadline=None)
 @given(st.integers(2, 40))
-def test_injection_is_never_nothing(kind: str, joins: str, count: int) -> None:
+def test_injection_is_never_nothing(kind: str, joins: Joins, count: int) -> None:
     group = Group(((device(chips=3), count),))
     w = Wires(Array("any", "", group, (), Topology(kind, joins)))
     while group.size > 1:

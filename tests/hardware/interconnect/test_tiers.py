@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware import Array, Group, SpecError, Topology, Wires, load_array, wires_of
-from hardware.topology import Tier
+from hardware.topology import Joins, Tier, TierKind
 from planners.built_in import data_parallel
 from simulator import DEPLOYED, simulate
 from tests.hardware.conftest import Write
@@ -20,10 +20,10 @@ from tests.routes import route
 from tests.wiring import device
 from workloads import load_network
 
-KINDS = ("switch", "ring", "mesh", "torus", "fully_connected")
+KINDS: tuple[TierKind, ...] = ("switch", "ring", "mesh", "torus", "fully_connected")
 
 
-def wires(*levels: Tier, joins: str = "boards") -> Wires:
+def wires(*levels: Tier, joins: Joins = "boards") -> Wires:
     boards = prod(tier.members for tier in levels)
     group = Group(((device(), boards),))
     return Wires(Array("tiered", "", group, topology=Topology("tiers", joins, levels=levels)))

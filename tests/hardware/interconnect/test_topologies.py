@@ -101,3 +101,66 @@ def test_the_nearest_factors(count: int) -> None:
         key=lambda sides: sides[0] - sides[1],
     )
     assert near_square(count) == wanted
+
+
+FLAT = ("ring-8", "tpu-v3-8", "hypar-16-torus", "tpu-mixed", "accpar-mixed-switch", "ethernet-100g")
+
+
+@pytest.mark.parametrize("name", [*FLAT, "mixed-a100-h100"])
+def test_a_stacks_share_is_of_all_links(tmp_path: Path, name: str) -> None:
+    """Of those inside boards, too, and between kinds of boards; not of HBM."""
+    path = tmp_path / "ours.toml"
+    path.write_text('kind = "stack"\n[habits]\ncollectives = 0.25\n')
+    plain, ours = (wires_of(by_core(load_array(name, [f"stack={s}"]))) for s in ("none", path))
+    hbm = plain.subnets[0].links.stop
+    assert ours.bandwidth[:hbm].tolist() == plain.bandwidth[:hbm].tolist()
+    assert ours.bandwidth[hbm:] == pytest.approx(0.25 * plain.bandwidth[hbm:], rel=1e-12)
+    assert ours.latency_s.tolist() == plain.latency_s.tolist()
+    assert ours.topology_key == plain.topology_key or name not in FLAT
+
+
+HALF = """kind = "array"
+[[devices]]
+device = "a100-80"
+count = 4
+network = {bandwidth = "10 GB/s", latency = "1 us", half_size = "1 MB"}
+links = {per_chip = 2, bandwidth = "10 GB/s", latency = "2 us", half_size = "1 MB"}
+[topology]
+"""
+
+
+@pytest.mark.parametrize(
+    ("topology", "latency_us"),
+    [
+        ('kind = "switch"', 1 + 100),
+        ('kind = "switch"\nbandwidth = "20 GB/s"', 1 + 50),
+        ('kind = "switch"\nbandwidth = "20 GB/s"\nlatency = "7 us"', 7),
+        ('kind = "ring"\njoins = "chips"', 2 + 100),
+        ('kind = "ring"\njoins = "chips"\nbandwidth = "5 GB/s"', 2 + 200),
+        ('kind = "switch"\njoins = "chips"\nbandwidth = "20 GB/s"', 2 + 100),  # as both links
+        ('joins = "chips"\n[[topology.levels]]\nkind = "ring"\nefficiency = 0.5', 2 + 200),
+        ('joins = "chips"\n[[topology.levels]]\nkind = "switch"\nefficiency = 0.5', 2 + 200),
+    ],
+)
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_half_a_messages_bytes_go_at_the_bandwidth_that_is_used(
+    tmp_path: Path, topology: str, latency_us: float, share: float
+) -> None:
+    """s bytes take latency + (s + half size) / bandwidth, whichever of them is in use."""
+    stack = tmp_path / "ours.toml"
+    stack.write_text(f'kind = "stack"\n[habits]\ncollectives = {share}\n')
+    path = tmp_path / "array.toml"
+    path.write_text(HALF + topology)
+    wires = wires_of(by_core(load_array(str(path), [f"stack={stack}"])))
+    latency_s = wires.message_latency_s(0, 1)
+    own = 7 if latency_us == 7 else latency_us % 10
+    assert latency_s == pytest.approx((own + (latency_us - own) / share) * 1e-6)
+
+
+def test_the_port_out_of_a_node_too(tmp_path: Path) -> None:
+    levels = '[[topology.levels]]\nkind = "switch"\nmembers = 2\n'
+    levels += '[[topology.levels]]\nkind = "switch"\nefficiency = 0.25\n'
+    path = tmp_path / "array.toml"
+    path.write_text(HALF + 'joins = "chips"\n' + levels)
+    wires = wires_of(by_core(load_array(str(path), ["stack=none"])))
+    assert wires.message_latency_s(0, 2) == pytest.approx(401e-6)

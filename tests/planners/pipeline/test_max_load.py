@@ -14,6 +14,7 @@ from planners import PlanError
 from planners.pipeline.contraction import disordered, units_of
 from planners.pipeline.load_graph import LoadGraph, LoadNode, read_load_graph
 from planners.pipeline.max_load import load_s, max_load
+from tests.effort import calls
 
 DATA = Path(__file__).parents[2] / "data" / "dnn_partitioning"
 
@@ -315,6 +316,19 @@ def test_bytes_keep_units_apart_where_memory_binds() -> None:
 
 def test_joining_goes_on_until_nothing_joins() -> None:
     assert together(graph([0, 0, 0, 1], [(0, 1), (1, 2), (2, 3)], output_s=0.0)) == [[0, 1, 2, 3]]
+
+
+def test_a_long_chain_without_work_is_joined_soon() -> None:
+    """All in one round, each unit with the outputs that are left."""
+    chain = graph([0] * 240, [(k, k + 1) for k in range(239)])
+    assert calls(lambda: units_of(chain)) < 240**2
+
+
+def test_more_devices_than_nodes_are_left_out() -> None:
+    many, few = (max_load(graph([1, 2, 3], [(0, 1), (1, 2)]), n, n) for n in (1024, 3))
+    assert (many.max_load_s, many.accelerators_only_s) == (few.max_load_s, few.accelerators_only_s)
+    assert (many.devices, many.cpus) == (few.devices, 1024)
+    assert calls(lambda: max_load(graph([1, 2, 3], []), 1024, 1024)) < 20_000
 
 
 def test_the_backward_pass_has_the_forward_ones_order() -> None:

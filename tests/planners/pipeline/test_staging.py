@@ -12,6 +12,8 @@ from hardware import load_array
 from planners import Pipeline, Place, Plan, PlanError, Stage, planned_in_stages
 from planners.pipeline.staging import Staging, micro_batch, places_of
 from planners.plan.plan import check_places
+from simulator import simulate
+from tests.effort import calls
 from tests.strategies import arrays
 from workloads import load_network, partition_graph
 
@@ -60,7 +62,9 @@ def test_micro_batches_divide_the_batch_or_the_nearest_is_named(batch: int, many
         ([Place(0, 5, 2)], "5 accelerators are not 2 replicas of equal size"),
         ([Place(0, 0)], "must have accelerators and replicas"),
         ([Place(-1, 2)], "must have accelerators and replicas"),
+        ([Place(4, 4, 2, ((4, 2), (-3, 2)))], "must have accelerators and replicas"),
         ([Place(0, 2, 0)], "must have accelerators and replicas"),
+        ([Place(0, 10**8, 10**8)], "at most 1,048,576 replicas"),
     ],
 )
 def test_places_that_cannot_be(places: list[Place], words: str) -> None:
@@ -100,6 +104,20 @@ def test_json_round_trip(plan: Plan) -> None:
     again = Plan.from_json(json.loads(text))
     assert again == plan
     assert json.dumps(again.to_json()) == text
+
+
+@pytest.mark.parametrize("schedule", ["", "pipedream"])
+def test_an_array_is_asked_for_its_size_before_replicas_are_counted(schedule: str) -> None:
+    plan = staged(schedule=schedule)
+    assert plan.pipeline is not None
+    places = tuple(Place(k << 19, 1 << 19, 1 << 19) for k in range(4))
+    large = replace(plan, pipeline=replace(plan.pipeline, places=places))
+
+    def refused() -> None:
+        with pytest.raises(PlanError, match="the stages need 2097152 accelerators"):
+            simulate(load_network("alexnet"), large, ARRAY)
+
+    assert calls(refused) < 10_000
 
 
 def test_a_plan_with_replicas_and_copies_too() -> None:
@@ -209,3 +227,12 @@ def test_no_stage_has_a_pipeline_of_no_plan() -> None:
         Pipeline((*plan.stages[:2], replace(plan.stages[2], place=0)), plan.places[:2], "1f1b", 1)
     with pytest.raises(PlanError, match="place k modulo"):
         Pipeline((Stage(0, 1, plan.stages[0].plan),), plan.places[:1], "1f1b", 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "again"), [("1", [1]), ("00", [0]), ("02, 3", [2, 3]), ("0,all", [0, 1, 2, 3])]
+)
+def test_what_is_computed_again_is_what_is_printed(asked: str, again: list[int]) -> None:
+    staging = Staging(4, recompute=asked)
+    staging.check_recompute()
+    assert [stage for stage in range(4) if staging.recomputes(stage)] == again

@@ -1,6 +1,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -188,3 +189,17 @@ def test_one_entry_for_halves_that_do_the_same_at_the_dearer_ones_costs() -> Non
     assert one_of(tree((1.0, 4.0)), tree((2.0, 3.0))) == (tree((2.0, 4.0)),)
     assert one_of(tree((1.0, 4.0)), tree((1.0, 4.0), II)) is None
     assert one_of(tree((1.0, 4.0)), None) is None
+
+
+def test_every_fault_of_a_file_begins_with_its_name(tmp_path: Path) -> None:
+    path, data = tmp_path / "plan.json", make(0.5, 0.5).to_json()
+    path.write_text(json.dumps(data | {"batch": 0, "network": 3}))
+    with pytest.raises(PlanError) as caught:
+        Plan.read(str(path))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(f"{path}: not a plan: ") for line in lines)
+    path.write_text(json.dumps(data | {"layers": ["a"]}))
+    with pytest.raises(PlanError) as caught:
+        Plan.read(str(path))
+    assert str(caught.value) == f"{path}: plan for 'net': 2 partitions for 1 layers"

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardware import Group
-from planners import Plan, Split, predict
+from hardware import Group, load_array
+from planners import TIME, Partition, Plan, Split, predict
 from planners.partition import WHOLE, I, Shard, Sizes, V, boundary, producer_type
 from simulator import Timeline, shares, simulate
 from tests.planners.slow_sizes import shrunk, sizes
 from tests.strategies import arrays, networks, plans, port_bytes_per_s
-from workloads import Graph, partition_graph
+from workloads import Graph, load_network, partition_graph
 
 
 def sums_of(graph: Graph, v: int, split: Split, size: Sequence[Sizes]) -> float:
@@ -93,6 +93,20 @@ def test_any_step(data: st.DataObject, batch: int) -> None:
     )
     if timeline.iteration_ps:  # a gather on one board takes no time
         assert sum(shares(timeline)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("shares", [(0.1,), (0.9,), (0.3, 0.6)])
+def test_one_entry_for_halves_of_unlike_shares(shares: tuple[float, ...]) -> None:
+    """Both sides do what is below, each with its own share."""
+    network = load_network("lenet")
+    array = load_array("accpar-homogeneous", [f"devices.0.count={2 ** len(shares)}"])
+    plan = Plan.blank("mine", network, 512, TIME)
+    below = None
+    for share in shares:
+        below = Split(tuple(Partition(I, share) for _ in plan.nodes), 0.0, (below,))
+    plan = replace(plan, root=below)
+    took_s = simulate(network, plan, array).iteration_s
+    assert predict(network, plan, array) == pytest.approx(took_s, rel=1e-6)
 
 
 @settings(max_examples=25, deadline=None)

@@ -190,6 +190,18 @@ def test_a_servers_port_is_as_wide_as_a_boards() -> None:
         assert cluster.bandwidth[-2:].tolist() == [port, port]
 
 
+def test_a_servers_port_gives_the_stacks_share_and_has_its_half_size() -> None:
+    """As the boards' ports do: half of the bandwidth, at which half a message's bytes go too."""
+    plain = array(4).with_devices(lambda old: replace(old, network_half_bytes=1e6))
+    half = replace(plain, topology=replace(plain.topology, share=0.5))
+    cluster = Cluster(Setting(lenet(), half, 4, 4, DEPLOYED), 1)
+    assert (
+        set(cluster.bandwidth[-2:].tolist()) == {PORT / 2} == {float(cluster.wires.bandwidth[-1])}
+    )
+    for latency_s in (cluster.ports.latency_s[0], cluster.wires.message_latency_s(0, 1)):
+        assert latency_s == pytest.approx(LATENCY + 1e6 / PORT)  # from 1 MB at PORT to half
+
+
 def test_bytes_over_every_link_are_those_that_were_sent() -> None:
     from tests.simulator.asynchronous.clusters import watched
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from experiments.studies.case import Case, plan_of, step_of
 from experiments.studies.options import with_options
 from hardware import Array, Group, Topology, by_core, load_array, wires_of
-from hardware.topology import Tier
+from hardware.topology import Tier, TierKind
 from planners import Plan, PlanError
 from planners.order import Kind, Phase
 from simulator import (
@@ -53,7 +53,7 @@ def steps(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
 def on_nodes(draw: st.DrawFn) -> tuple[Network, Plan, Array, Execution]:
     """Any plan on nodes of two to four boards, of which halves of the array may part one."""
     network, device, members = draw(networks(5)), draw(devices()), draw(st.integers(2, 4))
-    inner = draw(st.sampled_from(("switch", "ring", "mesh", "fully_connected")))
+    inner: TierKind = draw(st.sampled_from(("switch", "ring", "mesh", "fully_connected")))
     rails = draw(st.sampled_from((1, members)))
     levels = Tier(inner, members, 1e7, 1e-6), Tier("switch", 0, 1e6, 1e-5, rails)
     kinds = [(device, members * draw(st.integers(2, 4)))]

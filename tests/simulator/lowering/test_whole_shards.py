@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import Array, Group, Topology
-from planners import Partition, PartitionType, Plan, Split, load_planner
+from hardware import Array, Group, Topology, load_array
+from planners import Axes, Partition, PartitionType, Plan, Split, load_planner
+from planners.axes.planner import planned_by_axes
 from planners.order import Kind, Phase
 from planners.partition import II, III, I
 from simulator import DEPLOYED, Execution, Timeline, simulate
 from tests.wiring import device
-from workloads import Builder, Network
+from workloads import Builder, Network, load_network
 
 BYTES_PER_S = 1e9
 
@@ -159,3 +161,16 @@ def test_layers_whose_gradients_are_not_summed_fill_no_bucket() -> None:
         if (record.kind, record.phase) == (Kind.SUMS, Phase.GRADIENT)
     ]
     assert sums == ["fc3 and 2 more"]
+
+
+def test_equal_plans_take_equal_times() -> None:
+    """A plan that was read has halves that are equal, where the planner's are one object."""
+    network, array = load_network("gpt2:seq=64"), load_array("tpu-v3-8")
+    plan = planned_by_axes(network, DEPLOYED.planned(array), 8, Axes(dp=2, tp=4))
+    assert plan.root is not None
+    (half,) = plan.root.halves
+    two = replace(plan, root=replace(plan.root, halves=(half, half)))
+    again = Plan.from_json(two.to_json())
+    assert again == two
+    once, *others = (simulate(network, one, array, DEPLOYED) for one in (plan, two, again))
+    assert [other.iteration_ps for other in others] == [once.iteration_ps] * 2
