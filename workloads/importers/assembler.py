@@ -61,7 +61,8 @@ class Assembler:
         self.layers: list[Layer] = []
         self.values: dict[str, Value | Constant] = dict(model.constants)
         self.notes = list(model.notes)
-        self._names = {INPUT}
+        self._names = {INPUT: 1}
+        """Of each name, the last number behind it."""
         self._owners: dict[tuple[frozenset[str], str], str] = {}
         self._parts: dict[frozenset[str], dict[str, int]] = {}
         """Of the same parameters the elements of each part that layers have."""
@@ -123,10 +124,11 @@ class Assembler:
     def layer(self, operation: ModelOperation, kind: str, name: str = "", **fields: Any) -> Layer:
         """Append a layer under a name not used so far."""
         wanted = printable(name or operation.name or kind)[:_LONGEST_NAME]
-        unique, number = wanted, 2
+        unique = wanted
         while unique in self._names:
-            unique, number = f"{wanted}_{number}", number + 1
-        self._names.add(unique)
+            self._names[wanted] += 1
+            unique = f"{wanted}_{self._names[wanted]}"
+        self._names[unique] = 1
         self.layers.append(Layer(unique, kind, **fields))
         return self.layers[-1]
 
