@@ -194,7 +194,8 @@ def _options(one: Fields) -> dict[str, Any]:
         "recompute": _recompute(one),
     }
     mixed = str(one.take("mixed_precision", "precision", otherwise=""))
-    wide = "fp16" if one.flag("fp16") or mixed == "16-mixed" or "fp16" in mixed else ""
+    half = mixed in ("16", "16-true", "16-mixed") or "fp16" in mixed
+    wide = "fp16" if one.flag("fp16") or half else ""
     wide = "bf16" if one.flag("bf16") or mixed.startswith("bf16") else wide
     narrow = "fp8" if one.take("fp8_format", "fp8") or "fp8" in mixed else ""
     narrow = "fp4" if one.take("fp4_format", "fp4") else narrow

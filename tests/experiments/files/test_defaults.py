@@ -260,3 +260,21 @@ def test_megatrons_null_tokenizer_has_a_token_more(more: str, vocab: int, tmp_pa
 def test_apexs_mixed_precision_is_read_as_half(tmp_path: Path) -> None:
     text = '{"train_batch_size": 8, "amp": {"enabled": true, "opt_level": "O1"}}'
     assert told(tmp_path, "a.json", text)[0].options["precision"] == "fp16"
+
+
+@pytest.mark.parametrize("word", ["16", "'16'", "16-true", "16-mixed"])
+def test_nemos_half_precision_has_four_words(word: str, tmp_path: Path) -> None:
+    """Lightning's Trainer: an int or a word."""
+    text = (NEMO % "").replace("precision: bf16", f"precision: {word}")
+    assert told(tmp_path, "a.yaml", text)[0].options["precision"] == "fp16"
+
+
+@pytest.mark.parametrize(
+    ("bf16", "fp16", "precision"),
+    [("auto", "auto", None), ("auto", False, None), (True, "auto", "bf16"), (False, False, "fp32")],
+)
+def test_a_precision_that_the_trainer_decides_is_left_open(
+    bf16: object, fp16: object, precision: str | None, tmp_path: Path
+) -> None:
+    found = {"train_batch_size": 8, "bf16": {"enabled": bf16}, "fp16": {"enabled": fp16}}
+    assert told(tmp_path, "a.json", json.dumps(found))[0].options.get("precision") == precision
