@@ -278,3 +278,47 @@ def test_a_precision_that_the_trainer_decides_is_left_open(
 ) -> None:
     found = {"train_batch_size": 8, "bf16": {"enabled": bf16}, "fp16": {"enabled": fp16}}
     assert told(tmp_path, "a.json", json.dumps(found))[0].options.get("precision") == precision
+
+
+@pytest.mark.parametrize(
+    ("more", "flavor", "counts"),
+    [
+        ("", "8B", "5,5,4,4,4,4,4,4"),
+        (
+            'pipeline_parallel_schedule = "Interleaved1F1B"',
+            "70B",
+            "6,6,5,5,5,5,5,5,5,5,5,5,5,5,5,5",
+        ),
+        ("pipeline_parallel_last_stage_less_layers = 2", "8B", "5,5,5,4,4,4,4,3"),
+        (
+            "pipeline_parallel_first_stage_less_layers = 0\n"
+            "pipeline_parallel_last_stage_less_layers = 0",
+            "8B",
+            None,
+        ),
+    ],
+)
+def test_torchtitan_deals_out_blocks_with_embedding_and_head(
+    more: str, flavor: str, counts: str | None, tmp_path: Path
+) -> None:
+    """generate_llm_fqn_per_model_part of these, counted by hand: 34 in 8 stages, 82 in 16."""
+    text = f'{TITAN}[model]\nname = "llama3"\nflavor = "{flavor}"\n'
+    text += f"[parallelism]\npipeline_parallel_degree = 8\n{more}\n"
+    assert told(tmp_path, "a.toml", text)[0].options.get("stage_layers") == counts
+
+
+def test_blocks_of_a_stage_that_torchtitan_cannot_deal_out(tmp_path: Path) -> None:
+    text = f"{TITAN}[parallelism]\npipeline_parallel_degree = 8\n"
+    assert "say stage_layers" in told(tmp_path, "a.toml", text)[1]
+    (path := tmp_path / "a.toml").write_text(
+        f'{text}pipeline_parallel_last_stage_less_layers = 9\n[model]\nname = "llama3"\n'
+        'flavor = "8B"\n'
+    )
+    with pytest.raises(UsageError, match="8 stages have no 9 layers each"):
+        accelarray.read(path)
+
+
+def test_torchtitan_is_told_that_all_stages_have_as_many_blocks() -> None:
+    text = WRITERS["torchtitan"](job_on({"layers": 32}, Axes(dp=1, pp=4)), 4).text
+    assert "pipeline_parallel_first_stage_less_layers = 0\n" in text
+    assert "pipeline_parallel_last_stage_less_layers = 0\n" in text
