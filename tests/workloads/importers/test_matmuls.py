@@ -273,3 +273,14 @@ def test_matrices_that_meet_the_same_rows(
     assert found.layers[0].macs * batch == prod(y) * 16
     assert found.layers[1].macs * batch == prod(y) * 5
     assert found.layers[0].weights == prod(w)
+
+
+def test_a_product_over_unlike_depths_is_refused() -> None:
+    with pytest.raises(NetworkError, match=r"\(2, 5, 4\) times \(2, 5, 4\): 4 is not 5"):
+        network(
+            op("matmul", "x w", (2, 5, 4), "a"),
+            op("matmul", "a a", (2, 5, 4), "m"),
+            constants=trained(w=(4, 4)),
+            x=(2, 5, 4),
+            batch=2,
+        )

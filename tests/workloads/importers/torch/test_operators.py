@@ -302,3 +302,14 @@ def test_addmm_with_a_computed_addend_is_a_product_and_a_sum() -> None:
     network = from_torch(addmm.eval(), torch.zeros(2, 6))
     assert [layer.kind for layer in network.layers] == ["fc", "fc", "fc", "add"]
     assert network.parameters == 28 + 42 + 24
+
+
+def test_a_computed_weight_of_a_linear_layer_is_turned() -> None:
+    """Of 4 rows by 8 features with 100 rows by 8: 4 x 8 x 8, 100 x 8 x 8 and 4 x 8 x 100."""
+    of = {"a": torch.nn.Linear(8, 8), "b": torch.nn.Linear(8, 8)}
+    inputs = (torch.zeros(1, 4, 8), torch.zeros(1, 100, 8))
+    linear = Made(lambda m, x, y: F.linear(m.a(x), m.b(y)[0]), **of)
+    product = Made(lambda m, x, y: m.a(x) @ m.b(y)[0].t(), **of)
+    found = from_torch(linear, inputs)
+    assert found.macs == 4 * 64 + 100 * 64 + 4 * 8 * 100
+    assert found.layers[-1].output == from_torch(product, inputs).layers[-1].output
