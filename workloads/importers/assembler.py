@@ -28,6 +28,8 @@ from workloads.tensors import INPUT, NetworkError, Tensor
 
 CHANNELS_FIRST = frozenset({"conv", "max_pool", "avg_pool", "batch_norm"})
 """Verbs whose first operand is (samples, channels, positions ...)."""
+LEARNED = "learned"
+"""The operator of what no input is needed for."""
 _LONGEST_NAME = 120
 
 
@@ -286,6 +288,17 @@ class Assembler:
         )
         path = layer.name if len(behind) > 1 else behind[0] if behind else None
         self.made(operation, layer, dims, path)
+
+    def learned(self, operation: ModelOperation) -> None:
+        """What is trained and the same for each sample, as a layer that reads next to nothing."""
+        name, shape = next(iter(operation.outputs.items()))
+        dims = self._input_dims(name, shape, "")
+        shapes = {"input": Tensor(1), "output": tensor_of(dims)}
+        extra = self.count(self.operands(operation))
+        layer = self.layer(
+            operation, "other", inputs=(INPUT,), operator=LEARNED, extra=extra, **shapes
+        )
+        self.made(operation, layer, dims, None)
 
     def _joined(self, operation: ModelOperation, values: Sequence[Value]) -> Dims:
         shape = operation.output

@@ -313,3 +313,45 @@ def test_a_computed_weight_of_a_linear_layer_is_turned() -> None:
     found = from_torch(linear, inputs)
     assert found.macs == 4 * 64 + 100 * 64 + 4 * 8 * 100
     assert found.layers[-1].output == from_torch(product, inputs).layers[-1].output
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_learned_rows_that_meet_each_sample_are_counted_once(batch: int) -> None:
+    """4 of 8 features; a layer of 8 x 8 and biases on 6 positions, and scores of 4 x 8 x 6."""
+    learned, layer = torch.nn.Parameter(torch.zeros(1, 4, 8)), torch.nn.Linear(8, 8)
+
+    def score(m: Any, x: Any) -> Any:
+        return m.q.expand(len(x), -1, -1) @ m.k(x).transpose(1, 2)
+
+    def repeated(m: Any, x: Any) -> Any:
+        return torch.bmm(m.k(x), m.q.repeat(len(x), 1, 1).transpose(1, 2))
+
+    for function in (score, repeated):
+        found = from_torch(Made(function, q=learned, k=layer), torch.zeros(batch, 6, 8))
+        assert found.parameters == 32 + 64 + 8
+        assert found.macs == 6 * 64 + 4 * 8 * 6
+        assert found.notes == ()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 6])
+def test_learned_queries_go_through_a_decoder(batch: int) -> None:
+    """DETR's: 6 of 16 features attend to each other, then to 9 positions."""
+    decoder = torch.nn.TransformerDecoderLayer(16, 4, 32, batch_first=True)
+    queries = torch.nn.Parameter(torch.zeros(1, 6, 16))
+    module = Made(lambda m, x: m.d(m.q.expand(len(x), -1, -1), x), q=queries, d=decoder).eval()
+    found = from_torch(module, torch.zeros(batch, 9, 16))
+    assert found.parameters == sum(one.numel() for one in module.parameters())
+    within = 6 * 4 * 16 * 16 + 2 * 6 * 6 * 16
+    across = 6 * 2 * 16 * 16 + 9 * 2 * 16 * 16 + 2 * 6 * 9 * 16
+    assert found.macs == within + across + 6 * 2 * 16 * 32
+    assert found.notes == ()
+    assert found.input == Tensor(16, 9)
+
+
+def test_a_learned_row_beside_others_is_no_layer() -> None:
+    """As the class token of a ViT."""
+    token, layer = torch.nn.Parameter(torch.zeros(1, 1, 8)), torch.nn.Linear(8, 8)
+    module = Made(lambda m, x: m.f(torch.cat([m.t.expand(2, -1, -1), x], 1)), t=token, f=layer)
+    found = from_torch(module, torch.zeros(2, 6, 8))
+    assert [one.operator or one.kind for one in found.layers] == ["concat", "fc"]
+    assert found.parameters == 8 + 72
