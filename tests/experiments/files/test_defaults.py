@@ -399,3 +399,10 @@ def test_sizes_without_words_in_megatron_are_remarks(sizes: dict[str, Any], lost
     remarks = "\n".join(WRITERS["megatron"](job_on(usual | sizes, Axes(dp=1)), 8).remarks)
     assert ("do not say" in remarks) == bool(lost)
     assert lost in remarks
+
+
+def test_sizes_of_maxtext_that_override_a_models_are_told(tmp_path: Path) -> None:
+    text = MAXTEXT + "model_name: llama3-8b\nbase_num_decoder_layers: 4\n"
+    for more, said in (("override_model_config: true\n", True), ("", False)):
+        _, told_of = told(tmp_path, "a.yml", text + more)
+        assert ("not read: name the network llama3-8b:layers=4" in told_of) == said

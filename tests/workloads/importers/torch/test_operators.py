@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.importers.torch.made import Made, torch
-from workloads import Layer, Network, Tensor, with_attention
+from workloads import Layer, Network, NetworkError, Tensor, with_attention
 from workloads.importers import from_torch
 
 F = torch.nn.functional
@@ -355,3 +355,9 @@ def test_a_learned_row_beside_others_is_no_layer() -> None:
     found = from_torch(module, torch.zeros(2, 6, 8))
     assert [one.operator or one.kind for one in found.layers] == ["concat", "fc"]
     assert found.parameters == 8 + 72
+
+
+def test_rows_that_a_mask_picks_are_refused_by_name() -> None:
+    module = Made(lambda m, x: m.f(x[x[:, 0] > 0]), f=torch.nn.Linear(8, 4))
+    with pytest.raises(NetworkError, match=r"Made, node 'index': its shape depends on values"):
+        from_torch(module, torch.zeros(5, 8))
