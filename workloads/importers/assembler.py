@@ -293,10 +293,14 @@ class Assembler:
         """What is trained and the same for each sample, as a layer that reads next to nothing."""
         name, shape = next(iter(operation.outputs.items()))
         dims = self._input_dims(name, shape, "")
-        shapes = {"input": Tensor(1), "output": tensor_of(dims)}
-        extra = self.count(self.operands(operation))
         layer = self.layer(
-            operation, "other", inputs=(INPUT,), operator=LEARNED, extra=extra, **shapes
+            operation,
+            "other",
+            inputs=(INPUT,),
+            input=Tensor(1),
+            output=tensor_of(dims),
+            operator=LEARNED,
+            extra=self.count(self.operands(operation)),
         )
         self.made(operation, layer, dims, None)
 
