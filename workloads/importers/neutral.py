@@ -76,11 +76,12 @@ class Constant:
         The same part where it is made in the same way, ``how``.
         """
         trained = {key: n for one in constants for key, n in one.trained.items()}
-        largest = max((math.prod(one.shape) for one in constants if one.trained), default=0)
+        own = [math.prod(one.shape) for one in constants if one.trained]
+        largest = max(own, default=0)
         above = next((one.part for one in constants if one.part), "")
         part = f"{above}/{how}" if math.prod(shape) < largest else above
         first = shape[0] if len(shape) > 2 else 0
-        copied = first > 1 and math.prod(shape) == first * largest
+        copied = first > 1 and len(own) == 1 and math.prod(shape) == first * largest
         kept = any(one.copies == first for one in constants)
         return Constant(shape, trained, part, first if copied or kept else 0)
 

@@ -284,3 +284,16 @@ def test_a_product_over_unlike_depths_is_refused() -> None:
             x=(2, 5, 4),
             batch=2,
         )
+
+
+@pytest.mark.parametrize(("made", "weights"), [("repeat", 32), ("concat", 64)])
+def test_copies_for_each_sample_are_one_matrix_and_others_are_not(made: str, weights: int) -> None:
+    found = network(
+        op("other", "w", (2, 8, 4), "repeat", operator="repeat"),
+        op("concat", "w v", (2, 8, 4), "concat"),
+        op("matmul", f"x {made}", (2, 5, 4), "f"),
+        constants=trained(w=(1, 8, 4), v=(1, 8, 4)),
+        x=(2, 5, 8),
+        batch=2,
+    )
+    assert found.weights == weights
