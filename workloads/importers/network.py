@@ -90,11 +90,12 @@ def _step(assembler: Assembler, operation: ModelOperation, learned: set[str]) ->
         assembler.learned(operation)
         return
     if len(constants) == len(operands):
-        if operation.verb in PRODUCTS and any(one.trained for one in constants):
+        product = operation.verb in PRODUCTS and any(one.trained for one in constants)
+        if product:
             assembler.notes.append(f"{operation.name}: {OF_PARAMETERS}")
         for i, (name, shape) in enumerate(operation.outputs.items()):
-            how = operation.attributes.get("part", name)
-            assembler.values[name] = Constant.of(f"{how} {i}", shape, constants)
+            how = "" if product else f"{operation.attributes.get('part', name)} {i}"
+            assembler.values[name] = Constant.of(how, shape, constants)
         return
     for name, shape in operation.outputs.items():
         if min(shape, default=1) < 1:

@@ -73,13 +73,13 @@ class Constant:
     def of(how: str, shape: Shape, constants: Sequence[Constant]) -> Constant:
         """What is made of constants alone: a part of them where it has fewer elements.
 
-        The same part where it is made in the same way, ``how``.
+        The same part where it is made in the same way, ``how``; a product ("") is of all.
         """
         trained = {key: n for one in constants for key, n in one.trained.items()}
         own = [math.prod(one.shape) for one in constants if one.trained]
         largest = max(own, default=0)
         above = next((one.part for one in constants if one.part), "")
-        part = f"{above}/{how}" if math.prod(shape) < largest else above
+        part = f"{above}/{how}" if how and math.prod(shape) < largest else above
         first = shape[0] if len(shape) > 2 else 0
         copied = first > 1 and len(own) == 1 and math.prod(shape) == first * largest
         kept = any(one.copies == first for one in constants)

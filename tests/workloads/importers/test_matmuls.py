@@ -297,3 +297,15 @@ def test_copies_for_each_sample_are_one_matrix_and_others_are_not(made: str, wei
         batch=2,
     )
     assert found.weights == weights
+
+
+def test_all_that_a_smaller_product_of_parameters_is_made_of_is_trained() -> None:
+    """Rows of a table through a matrix that is larger than they are."""
+    found = network(
+        op("matmul", "rows w", (2, 4), "small"),
+        op("matmul", "x small", (3, 2), "f", transposed=(1,)),
+        constants=trained(rows=(2, 4), w=(4, 4)),
+        x=(3, 4),
+        batch=3,
+    )
+    assert found.parameters == 8 + 16
