@@ -52,7 +52,8 @@ def read(one: Fields) -> Job:
     if (mixed := one.flag("amp.enabled")) and not narrow:
         one.notes.append("amp.enabled: read as fp16, whatever its opt_level")
     narrow = narrow or ("fp16" if one.flag("fp16.enabled") or mixed else "fp32")
-    options["precision"] = narrow
+    if narrow != "fp32" or not {"bf16.enabled", "fp16.enabled"}.intersection(auto):
+        options["precision"] = narrow
     word = str(one.take("optimizer.type", otherwise="Adam")).lower()
     options["optimizer"] = "sgd" if word == "sgd" else "adam"
     if "adam" not in word and word != "sgd":

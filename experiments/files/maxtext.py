@@ -84,6 +84,9 @@ def read(one: Fields) -> Job:
     sizes = _sizes(one, seq) if name == "default" else {}
     if not known and name != "default":
         one.notes.append(f"model_name = {name}: not known; name the network yourself")
+    asked = "".join(f":{ours}={one.left[k]}" for ours, (k, _) in _SIZES.items() if k in one.left)
+    if one.flag("override_model_config") and known and asked:
+        one.notes.append(f"override_model_config is not read: name the network {known}{asked}")
     many, open_ = _degrees(one)
     staged = many["pipeline"] > 1
     of = SIZES.get(known)

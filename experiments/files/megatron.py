@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.files.job import USUAL_NODE, Job, Written, optimizer_read
+from hardware.reader import shown
 from planners import Axes, PlanError
 from planners.axes.stage_devices import layout_counts, layout_of
 from planners.pipeline.staging import usual_schedule
 from workloads.importers.fields import Fields
+from workloads.zoo.transformers import ACTIVATIONS
 
 _SIZES = {
     "layers": "num_layers",
@@ -54,6 +56,11 @@ _AXES = {
 }
 _ZERO = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 _POSITIONS = {"learned_absolute": "table", "rope": "rotary", "none": "none"}
+"""Words that Megatron-LM has for positions; two more are variants, and NeMo has another."""
+_WRITTEN = {ours: theirs for theirs, ours in _POSITIONS.items()}
+_POSITIONS |= {"mrope": "rotary", "yarn": "rotary", "alibi": "alibi"}
+_GATED = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu"}
+"""NeMo's words for gated activations, without fast-."""
 PADDED = 128
 """Megatron pads the vocabulary to a multiple of so many rows times tp."""
 WITHOUT_EFFECT = re.compile(
@@ -90,17 +97,17 @@ def _sizes(one: Fields) -> dict[str, Any]:
     }
     found["vocab"] = one.count("vocab_size")
     of_words = not one.path.lower().endswith(TABLES)  # arguments.py's, not Megatron Core's
-    if not one.flag("group_query_attention", otherwise=not of_words) and found.pop("kv_heads", 0):
+    grouped = one.flag("group_query_attention", otherwise=not of_words)
+    if not grouped and found.pop("kv_heads", 0):
         one.notes.append("num_query_groups is read with --group-query-attention alone")
-    one.take("max_position_embeddings")
-    word = one.take("activation_func", "activation")
+    if grouped and of_words:
+        found.setdefault("kv_heads", 1)
+    table = one.count("max_position_embeddings")
     by_words = "swiglu" in one.left
-    found["gated"] = one.flag("swiglu", "gated_linear_unit") or word in ("swiglu", "fast-swiglu")
+    found |= _activation(one)
     if found["gated"] and "ffn" not in found and by_words:
         # arguments.py: two thirds of 4 x hidden, in whole 64
         found["ffn"] = int(4 * found.get("hidden", 0) * 2 / 3 / 64) * 64
-    plain = "squared_relu" if one.flag("squared_relu") else "gelu"
-    found["activation"] = "silu" if found["gated"] else plain
     found["biases"] = not one.flag("disable_bias_linear")
     found["biases"] &= one.flag("add_bias_linear", "bias", otherwise=True)
     if one.flag("add_qkv_bias") and not found["biases"]:
@@ -110,9 +117,14 @@ def _sizes(one: Fields) -> dict[str, Any]:
     found["head_norms"] = one.flag("qk_layernorm")
     rms = one.take("normalization", otherwise="LayerNorm") in ("RMSNorm", "rmsnorm")
     found["norm"] = "rms_norm" if rms else "layer_norm"
-    word = one.take("position_embedding_type", otherwise="learned_absolute")
-    rotary = one.flag("use_rotary_position_embeddings")
-    found["positions"] = "rotary" if rotary else _POSITIONS.get(word, "rotary")
+    word = str(one.take("position_embedding_type", otherwise="learned_absolute"))
+    if one.flag("use_rotary_position_embeddings"):
+        word = "rope"
+    if word not in _POSITIONS:
+        one.notes.append(f"position_embedding_type = {shown(word)}: read as rotary")
+    found["positions"] = _POSITIONS.get(word, "rotary")
+    if found["positions"] == "table" and table > found.get("seq", table):
+        found["table"] = table
     found["fused_qkv"], found["compiled"] = True, False
     behind, within = (
         isinstance(chance, int | float) and chance > 0
@@ -134,6 +146,19 @@ def _sizes(one: Fields) -> dict[str, Any]:
             one.notes.append("experts are taken to be padded to their capacity")
         found["dense_layers"] = _dense(one)
     return {ours: value for ours, value in found.items() if value or ours in _MAY_BE_OFF}
+
+
+def _activation(one: Fields) -> dict[str, Any]:
+    """What is between the products of a feed-forward, and whether one of two is a gate."""
+    word = str(one.take("activation_func", "activation", otherwise=""))
+    plain = word.rpartition(".")[2].removeprefix("fast-").replace("-", "_")
+    gated = one.flag("swiglu", "gated_linear_unit") or plain.endswith("glu")
+    squared = one.flag("squared_relu")
+    usual = "silu" if gated else "squared_relu" if squared else "gelu"
+    kind = "gelu" if "gelu" in plain else _GATED.get(plain, plain or usual)
+    if kind not in ACTIVATIONS:
+        one.notes.append(f"activation = {shown(word)}: read as {usual}")
+    return {"gated": gated, "activation": kind if kind in ACTIVATIONS else usual}
 
 
 def _dense(one: Fields) -> int:
@@ -172,7 +197,12 @@ def _axes(one: Fields, sizes: Mapping[str, Any]) -> tuple[Axes, dict[str, Any]]:
     if pp > 1 and (first or last):
         inner = pp - bool(first) - bool(last)
         middle = [(layers - first - last) // max(inner, 1)] * inner
-        stages = (*([first] if first else []), *middle, *([last] if last else []))
+        ranks = (*([first] if first else []), *middle, *([last] if last else []))
+        parts = max(vp, 1)
+        if layers and (sum(ranks) != layers or any(one_rank % parts for one_rank in ranks)):
+            must = f"{layers} layers are no whole stages of {pp} ranks x {parts}"
+            raise one.fault("num_layers", layers, must)
+        stages = tuple(each // parts for each in ranks) * parts
     etp = one.count("expert_tensor_parallel_size", otherwise=many["tp"])
     dense = many["ep"] == 1 and not sizes.get("experts")
     local = one.count("nproc_per_node", "devices", "gpus_per_node")
@@ -195,7 +225,8 @@ def _options(one: Fields) -> dict[str, Any]:
         "recompute": _recompute(one),
     }
     mixed = str(one.take("mixed_precision", "precision", otherwise=""))
-    wide = "fp16" if one.flag("fp16") or mixed == "16-mixed" or "fp16" in mixed else ""
+    half = mixed in ("16", "16-true", "16-mixed") or "fp16" in mixed
+    wide = "fp16" if one.flag("fp16") or half else ""
     wide = "bf16" if one.flag("bf16") or mixed.startswith("bf16") else wide
     narrow = "fp8" if one.take("fp8_format", "fp8") or "fp8" in mixed else ""
     narrow = "fp4" if one.take("fp4_format", "fp4") else narrow
@@ -299,18 +330,30 @@ def _size_flags(job: Job, remarks: list[str]) -> dict[str, Any]:
     if not (sizes.get("dropout") and sizes.get("attention_dropout", True)):
         flags |= {"attention_dropout": 0}
     flags |= {"normalization": "RMSNorm"} if sizes.get("norm") == "rms_norm" else {}
-    word = next((k for k, v in _POSITIONS.items() if v == sizes.get("positions", "table")), "none")
-    flags["position_embedding_type"] = word
+    flags["position_embedding_type"] = _WRITTEN.get(sizes.get("positions", "table"), "none")
     if sizes.get("experts"):
         flags |= {"moe_grouped_gemm": True, "moe_token_dispatcher_type": "alltoall"}
     if factor := sizes.get("capacity"):
         flags |= {"moe_expert_capacity_factor": factor, "moe_pad_expert_input_to_capacity": True}
     if dense := sizes.get("dense_layers"):
         flags["moe_layer_freq"] = f"([0]*{dense}+[1]*{sizes['layers'] - dense})"
-    said = {*_SIZES, *_LATENT, *_SAID}
-    if lost := [key for key in sizes if key not in said]:
+    if lost := _unsaid(sizes):
         remarks.append(f"Megatron-LM's arguments do not say: {', '.join(lost)}")
     return flags
+
+
+def _unsaid(sizes: Mapping[str, Any]) -> list[str]:
+    """Sizes without flags, and those of which some values have none."""
+    plain, biases = sizes.get("activation", "gelu"), sizes.get("attention_biases", "")
+    sayable = {
+        "activation": plain in (("silu",) if sizes.get("gated") else ("gelu", "squared_relu")),
+        "positions": sizes.get("positions", "table") in _WRITTEN,
+        "attention_biases": biases
+        in (("", "all") if sizes.get("biases", True) else ("", "none", "qkv")),
+    }
+    said = {*_SIZES, *_LATENT, *_SAID}
+    lost = [key for key in sizes if key not in said]
+    return lost + [f"{key} = {sizes.get(key, plain)}" for key, can in sayable.items() if not can]
 
 
 def _option_flags(job: Job, remarks: list[str]) -> dict[str, Any]:

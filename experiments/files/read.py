@@ -59,16 +59,16 @@ STACKS = {
 """The software of a kind of file. Megatron-Bridge's and NeMo's (YAML) is that of most arrays."""
 _MEGATRON_LM = "megatron-lm-2025"
 _TIMED = re.compile(
-    r"(.*\.)?\w*(overlap|bucket_(size|cap)|cuda_graph|grad_reduce_in_bf16|async_tensor"
-    r"|communication_data_type|grad_sync_dtype)\w*"
-    r"|(training\.)?compile(\.enabled?)?|attention(_backend|_kernel)?"
+    r"(overlap|bucket_(size|cap)|cuda_graph|grad_reduce_in_bf16|async_tensor"
+    r"|communication_data_type|grad_sync_dtype)\w*$"
+    r"|^((training\.)?compile(\.enabled?)?|attention(_backend|_kernel)?)$"
 )
 """Keys that change how long a step takes, of any framework, and that have no field of ours."""
 _HELD = re.compile(
-    r"(.*\.)?\w*(offload|cpu_checkpointing|partition_activations|saved_activations|hpz_partition"
+    r"(offload|cpu_checkpointing|partition_activations|saved_activations|hpz_partition"
     r"|quantized_weights|quantized_gradients|grads_in_fp32|main_grads_dtype|main_params_dtype"
     r"|exp_avg\w*_dtype|grad_accum_dtype|account_for|optimizer_instances|fp[48]_param|mics_shard"
-    r"|fsdp_float8|weight_dtype|grad_dtype|mu_dtype|vocab_tiling)\w*(\.device)?"
+    r"|fsdp_float8|weight_dtype|grad_dtype|mu_dtype|vocab_tiling)\w*(\.device)?$"
 )
 """Keys that change what devices hold or exchange, or which layers a stage has, likewise."""
 _FLASH = (None, "auto", "autoselected", "flash", "fused")
@@ -195,7 +195,7 @@ def _read(name: str) -> tuple[str, Job]:
     one = Fields(name, flat, UsageError)
     job = reading(one)
     for asked, usual, why in ((_TIMED, _FLASH, TIMED), (_HELD, _NONE, HELD)):
-        if idle := [key for key in one.left if asked.fullmatch(key)]:
+        if idle := [key for key in one.left if asked.search(key)]:
             said = [key for key in idle if one.left[key] is True or one.left[key] not in usual]
             one.notes += [f"{', '.join(said[:10])}: not read; {why}"] if said else []
             one.left = {key: value for key, value in one.left.items() if key not in idle}
@@ -223,8 +223,11 @@ def _by_last(flat: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+_BLANK = r"[^\S\n]"  # not line ends: many of them would take time by the square
 _ASSIGNED = re.compile(
-    r"(?:^|;)\s*(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s(#;]*)\s*(?=;|#|$)", re.M
+    rf"(?:^|;){_BLANK}*(?:export{_BLANK}+)?([A-Za-z_]\w*)="
+    rf"(\"[^\"\n]*\"|'[^'\n]*'|[^\s(#;]*){_BLANK}*(?=;|#|$)",
+    re.M,
 )
 _ARRAY = re.compile(r"^\s*\w+\+?=\(")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)(?::-([^}]*))?\}?")
@@ -240,7 +243,7 @@ def _shell(name: str, text: str) -> dict[str, Any]:
         text = _VARIABLE.sub(lambda found: assigned.get(found[1], found[2] or "")[:1000], text)
         if len(text) > _LONGEST:
             raise UsageError(f"{name}: its variables make more than {_LONGEST >> 20} MiB")
-    text = re.sub(r"^\s*#.*$", " ", text.replace("\\\n", " "), flags=re.M)
+    text = re.sub(rf"^{_BLANK}*#.*$", " ", text.replace("\\\n", " "), flags=re.M)
     try:
         words = shlex.split(_ended(text), comments=True)
     except ValueError as error:

@@ -11,6 +11,7 @@ from experiments.output import to_toml
 from hardware.reader import shown
 from planners import Axes
 from planners.pipeline.staging import usual_schedule
+from workloads import SIZES
 from workloads.importers.fields import Fields
 
 MODELS = {
@@ -41,7 +42,7 @@ def read(one: Fields) -> Job:
         said = f"model {name}, flavor {flavor}: not known" if name else "no model.name"
         one.notes.append(f"{said}; name the network yourself")
     seq = one.count("training.seq_len", otherwise=2048)
-    axes, options = _axes(one)
+    axes, options = _axes(one, SIZES[known].layers if known else 0)
     dp, staged = axes.dp, axes.pp > 1
     local = one.count("training.local_batch_size", "training.batch_size", otherwise=8)
     inner = one.count("parallelism.pipeline_parallel_microbatch_size", otherwise=1)
@@ -80,7 +81,7 @@ def _recompute(one: Fields) -> str:
     return mode
 
 
-def _axes(one: Fields) -> tuple[Axes, dict[str, Any]]:
+def _axes(one: Fields, layers: int) -> tuple[Axes, dict[str, Any]]:
     many = {
         axis: max(one.count(f"parallelism.{word}_parallel_degree", otherwise=1), 1)
         for axis, word in _DEGREES.items()
@@ -100,8 +101,11 @@ def _axes(one: Fields) -> tuple[Axes, dict[str, Any]]:
     parts = one.take("parallelism.module_fqns_per_model_part", otherwise=[])
     if isinstance(parts, list) and parts and many["pp"] > 1:
         counts = [_layers(part) for part in parts if isinstance(part, list)]
-        options["stage_layers"] = ",".join(map(str, counts))
         vp = max(len(counts) // many["pp"], 1)
+    else:
+        counts = _dealt(one, many["pp"] * vp, layers)
+    if counts:
+        options["stage_layers"] = ",".join(map(str, counts))
     if many["pp"] > 1 and not schedule:
         one.notes.append(f"pipeline_parallel_schedule = {word}: not known here")
     elif many["pp"] > 1 and schedule != usual_schedule(vp):
@@ -110,6 +114,28 @@ def _axes(one: Fields) -> tuple[Axes, dict[str, Any]]:
     dp = copies * shards if isinstance(shards, int) and shards > 0 else 0
     etp = 0 if many["ep"] == 1 or etp == many["tp"] else etp
     return Axes(dp=dp, vp=vp, etp=etp, sp=many["tp"] > 1, **many), options
+
+
+_LESS = ("pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_stage_less_layers")
+"""How many blocks embedding and head stand for where blocks are dealt out; 1 by default."""
+
+
+def _dealt(one: Fields, stages: int, layers: int) -> list[int]:
+    """Counts of stages as generate_llm_fqn_per_model_part deals them out; none if all are alike."""
+    first, last = (one.count(f"parallelism.{key}", otherwise=1) for key in _LESS)
+    each, more = divmod(layers + first + last, stages)
+    if stages == 1 or not (first or last or layers % stages):
+        return []
+    if not layers:
+        one.notes.append("which layers a stage has follows from their number: say stage_layers")
+        return []
+    if each < max(first, last, 1):
+        must = f"{stages} stages have no {max(first, last, 1)} layers each"
+        raise one.fault("parallelism.pipeline_parallel_degree", stages, must)
+    counts = [each + (at < more) for at in range(stages)]
+    counts[0] += 1 - first
+    counts[-1] += 1 - last
+    return counts
 
 
 def _layers(part: Sequence[object]) -> int:
@@ -181,8 +207,10 @@ def _parallelism(job: Job, micro: int, remarks: list[str]) -> dict[str, Any]:
         values["pipeline_parallel_microbatch_size"] = micro
         if layers := options.get("stage_layers"):
             values["module_fqns_per_model_part"] = _parts([*map(int, layers.split(","))])
-        elif axes.vp > 2:
-            remarks.append(f"torchtitan has two stages a rank: vp={axes.vp} needs module lists")
+        else:
+            values |= dict.fromkeys(_LESS, 0)
+            if axes.vp > 2:
+                remarks.append(f"torchtitan has two stages a rank: vp={axes.vp} needs module lists")
     return values
 
 

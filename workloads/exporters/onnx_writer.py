@@ -167,6 +167,10 @@ def external(tensor: onnx.TensorProto) -> None:
 
 def write(writer: Writer, layer: Layer) -> None:
     """The nodes of one layer; raises NetworkError where ONNX cannot say it."""
+    if layer.block > 1 or (layer.type.product and layer.kind not in KINDS):
+        what = f"block-circulant weights ({layer.block})" if layer.block > 1 else layer.kind
+        where = f"network {writer.network.name!r}, layer {layer.name!r}"
+        raise NetworkError(f"{where}: ONNX has no operator for {what}")
     layout = KINDS.get(layer.kind, _other)(writer, layer)
     writer.written[layer.name] = Written(layer.name, layer.output, layout)
 

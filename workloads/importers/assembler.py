@@ -28,6 +28,8 @@ from workloads.tensors import INPUT, NetworkError, Tensor
 
 CHANNELS_FIRST = frozenset({"conv", "max_pool", "avg_pool", "batch_norm"})
 """Verbs whose first operand is (samples, channels, positions ...)."""
+LEARNED = "learned"
+"""The operator of what no input is needed for."""
 _LONGEST_NAME = 120
 
 
@@ -61,7 +63,8 @@ class Assembler:
         self.layers: list[Layer] = []
         self.values: dict[str, Value | Constant] = dict(model.constants)
         self.notes = list(model.notes)
-        self._names = {INPUT}
+        self._names = {INPUT: 1}
+        """Of each name, the last number behind it."""
         self._owners: dict[tuple[frozenset[str], str], str] = {}
         self._parts: dict[frozenset[str], dict[str, int]] = {}
         """Of the same parameters the elements of each part that layers have."""
@@ -123,10 +126,11 @@ class Assembler:
     def layer(self, operation: ModelOperation, kind: str, name: str = "", **fields: Any) -> Layer:
         """Append a layer under a name not used so far."""
         wanted = printable(name or operation.name or kind)[:_LONGEST_NAME]
-        unique, number = wanted, 2
+        unique = wanted
         while unique in self._names:
-            unique, number = f"{wanted}_{number}", number + 1
-        self._names.add(unique)
+            self._names[wanted] += 1
+            unique = f"{wanted}_{self._names[wanted]}"
+        self._names[unique] = 1
         self.layers.append(Layer(unique, kind, **fields))
         return self.layers[-1]
 
@@ -284,6 +288,21 @@ class Assembler:
         )
         path = layer.name if len(behind) > 1 else behind[0] if behind else None
         self.made(operation, layer, dims, path)
+
+    def learned(self, operation: ModelOperation) -> None:
+        """What is trained and the same for each sample, as a layer that reads next to nothing."""
+        name, shape = next(iter(operation.outputs.items()))
+        dims = self._input_dims(name, shape, "")
+        layer = self.layer(
+            operation,
+            "other",
+            inputs=(INPUT,),
+            input=Tensor(1),
+            output=tensor_of(dims),
+            operator=LEARNED,
+            extra=self.count(self.operands(operation)),
+        )
+        self.made(operation, layer, dims, None)
 
     def _joined(self, operation: ModelOperation, values: Sequence[Value]) -> Dims:
         shape = operation.output

@@ -8,11 +8,16 @@ from typing import Any
 
 from hardware.reader import MOST_LISTED, Error, shown
 
+_LONGEST = 200
+"""Characters of a key: expressions that search one may take time by the square."""
+
 
 class Fields:
     """Values of a file of another tool: what is asked for is taken out, and the rest is left."""
 
     def __init__(self, path: str, values: Mapping[str, Any], error: Error) -> None:
+        if odd := [key for key in values if len(key) > _LONGEST or not key.isprintable()]:
+            raise error(f"{path}: {shown(odd[0])}: not a key")
         self.path, self.left, self._error = path, dict(values), error
         self.notes = list[str]()
         """What to say to who reads the file."""

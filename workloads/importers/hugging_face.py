@@ -185,7 +185,13 @@ LLAMA_BLOCK = {
 }
 """A block as in LLaMA: what its decoders have in common."""
 _LLAMA = LLAMA_BLOCK | {"year": 2023}
-_DEEPSEEK = _LLAMA | {"kv_rank": 512, "rope_dim": 64, "value_dim": 128, "year": 2024}
+_DEEPSEEK = _LLAMA | {
+    "q_rank": 1536,
+    "kv_rank": 512,
+    "rope_dim": 64,
+    "value_dim": 128,
+    "year": 2024,
+}
 _GEMMA = _LLAMA | {"activation": "gelu", "tied": True, "head_dim": 256, "year": 2024}
 _GEMMA_3 = _GEMMA | {"post_norms": True, "head_norms": True, "year": 2025}
 _GEMMA_3 |= {"vocab": 262_208, "heads": 8, "kv_heads": 4, "seq": 131_072}
@@ -195,6 +201,7 @@ _ROTARY = {"positions": "rotary", "tied": False}
 _BLOOM = _GPT | {"seq": 2048, "positions": "alibi", "embedding_norm": True, "year": 2022}
 _GPT_OSS = _LLAMA | {"biases": True, "router_bias": True, "sinks": True, "head_dim": 64}
 _GPT_OSS |= {"kv_heads": 8}
+_GLM_4_MOE = _LLAMA | {"head_dim": 128, "kv_heads": 8, "topk": 8, "dense_layers": 1}
 Reading = Callable[[Fields, Values], None]
 FAMILIES: dict[str, tuple[Values, Reading]] = {
     "llama": (_LLAMA, _linears),
@@ -205,7 +212,7 @@ FAMILIES: dict[str, tuple[Values, Reading]] = {
     "qwen3": (_LLAMA | {"head_norms": True, "head_dim": 128, "year": 2025}, _qwen3),
     "qwen3_moe": (_LLAMA | {"head_norms": True, "kv_heads": 4, "year": 2025}, _qwen3),
     "deepseek_v2": (_DEEPSEEK, _deepseek),
-    "deepseek_v3": (_DEEPSEEK, _deepseek),
+    "deepseek_v3": (_DEEPSEEK | {"topk": 8, "dense_layers": 3}, _deepseek),
     "gemma": (_GEMMA, _linears),
     "gemma2": (_GEMMA | {"post_norms": True, "kv_heads": 4}, _linears),
     "gemma3_text": (_GEMMA_3, _linears),
@@ -218,7 +225,7 @@ FAMILIES: dict[str, tuple[Values, Reading]] = {
     "phi3": (_LLAMA | {"fused_qkv": True, "year": 2024}, _linears),
     "glm": (_LLAMA | {"head_dim": 128, "kv_heads": 2, "year": 2024}, _qkv),
     "glm4": (_LLAMA | {"head_dim": 128, "kv_heads": 2, "post_norms": True, "year": 2025}, _qkv),
-    "glm4_moe": (_LLAMA | {"head_dim": 128, "kv_heads": 8, "year": 2025}, _glm4_moe),
+    "glm4_moe": (_GLM_4_MOE | {"year": 2025}, _glm4_moe),
     "gpt_oss": (_GPT_OSS | {"year": 2025}, _gpt_oss),
 }
 """Decoders: what members of a family have in common, and what reads the rest of their keys.
@@ -354,8 +361,8 @@ def _sizes(one: Fields, allowed: Mapping[str, Any]) -> Values:
         if ours in allowed or ours == "seq":
             names = theirs.split()
             key = next((name for name in names if one.left.get(name) is not None), None)
-            if ours == "kv_heads" and key is None and any(name in one.left for name in names):
-                found[ours] = 0  # null: as many as there are heads
+            if ours in _NULL and key is None and any(name in one.left for name in names):
+                found[ours] = 0  # null: as many as there are heads, or no rank
             value = one.take(*names)
             if key is not None:
                 if ours in _NEEDED and (type(value) is not int or not 0 < value < LARGEST):
@@ -417,5 +424,6 @@ def _encoder(path: str, kind: str, one: Fields, name: str) -> Encoder:
 
 _DROPOUT = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout")
 _IN_ATTENTION = ("attn_pdrop", "attention_dropout", "attention_probs_dropout_prob")
+_NULL = ("kv_heads", "q_rank")
 _NEEDED = ("layers", "hidden", "heads", "ffn")
 _TRANSFORMER = {key.name: key for key in fields(Transformer)}

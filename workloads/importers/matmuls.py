@@ -65,6 +65,8 @@ def linear(
 
     ``swap``: the file's output has its last two dimensions the other way round.
     """
+    if weight.copies > 1 and weight.copies == count(value.dims[:1], Role.SAMPLE):
+        weight = replace(weight, shape=weight.shape[1:])  # the same for each sample
     depth, bias = size_of(value.dims[-1]), assembler.operand(operation, 2)
     features = 1 if len(weight.shape) == 1 else operation.output[-2 if swap else -1]
     groups, odd = divmod(math.prod(weight.shape), depth * features)
@@ -153,6 +155,8 @@ def computed(assembler: Assembler, operation: ModelOperation, left: Value, right
     """A product of two computed tensors: heads, windows and the like are its groups."""
     a, b = _matrix(left.dims, first=True), _matrix(right.dims, first=False)
     depth, features = size_of(a[-1]), size_of(b[-1])
+    if depth != size_of(b[-2]):
+        raise NetworkError(f"{left.shape} times {right.shape}: {depth} is not {size_of(b[-2])}")
     batch = _batch(a[:-2], b[:-2])
     groups = math.prod(size_of(d) for d in batch) // count(batch, Role.SAMPLE)
     rows = size_of(a[-2]) // count(a[-2:-1], Role.SAMPLE)

@@ -59,24 +59,31 @@ class ModelOperation:
 class Constant:
     """A tensor that depends on no input; ``trained`` names the parameters it is made of.
 
-    ``part`` tells parts of the same parameters apart: "" is all of them.
+    ``part`` tells parts of the same parameters apart: "" is all of them. Where the first dimension
+    is of copies of one and the same, ``copies`` is their number, else 0.
     """
 
     shape: Shape
     trained: Mapping[str, int] = field(default_factory=dict)
     """Elements of each."""
     part: str = ""
+    copies: int = 0
 
     @staticmethod
     def of(how: str, shape: Shape, constants: Sequence[Constant]) -> Constant:
         """What is made of constants alone: a part of them where it has fewer elements.
 
-        The same part where it is made in the same way, ``how``.
+        The same part where it is made in the same way, ``how``; a product ("") is of all.
         """
         trained = {key: n for one in constants for key, n in one.trained.items()}
-        largest = max((math.prod(one.shape) for one in constants if one.trained), default=0)
+        own = [math.prod(one.shape) for one in constants if one.trained]
+        largest = max(own, default=0)
         above = next((one.part for one in constants if one.part), "")
-        return Constant(shape, trained, f"{above}/{how}" if math.prod(shape) < largest else above)
+        part = f"{above}/{how}" if how and math.prod(shape) < largest else above
+        first = shape[0] if len(shape) > 2 else 0
+        copied = first > 1 and len(own) == 1 and math.prod(shape) == first * largest
+        kept = any(one.copies == first for one in constants)
+        return Constant(shape, trained, part, first if copied or kept else 0)
 
 
 @dataclass(frozen=True, slots=True)

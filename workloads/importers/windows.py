@@ -83,11 +83,11 @@ def cell(assembler: Assembler, operation: ModelOperation) -> None:
     first, second = (retag(d, Role.POSITION) for d in value.dims[:2])
     both, features = dim(directions, Role.CHANNEL), dim(hidden, Role.CHANNEL)
     every: Dims = (first, second, (*both, *features))
-    if attributes["split"]:
-        every = (first, second, both, features)
-        if attributes["batch_axis"]:
-            every = (first, both, second, features)
-    last = (both, second if attributes["batch_axis"] else first, features)
+    last: Dims = (both, second if attributes["batch_axis"] else first, features)
+    if attributes["split"] and attributes["batch_axis"]:
+        every = (first, both, second, features)
+    elif attributes["split"]:  # ONNX with layout=1
+        every, last = (first, second, both, features), (first, both, features)
     for name, dims in zip(operation.outputs, (every, last, last), strict=False):
         assembler.values[name] = Value(dims, layer.name, layer.name)
     if any(isinstance(v, Value) and v.behind is not None for v in rest):

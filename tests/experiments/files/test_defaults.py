@@ -260,3 +260,149 @@ def test_megatrons_null_tokenizer_has_a_token_more(more: str, vocab: int, tmp_pa
 def test_apexs_mixed_precision_is_read_as_half(tmp_path: Path) -> None:
     text = '{"train_batch_size": 8, "amp": {"enabled": true, "opt_level": "O1"}}'
     assert told(tmp_path, "a.json", text)[0].options["precision"] == "fp16"
+
+
+@pytest.mark.parametrize("word", ["16", "'16'", "16-true", "16-mixed"])
+def test_nemos_half_precision_has_four_words(word: str, tmp_path: Path) -> None:
+    """Lightning's Trainer: an int or a word."""
+    text = (NEMO % "").replace("precision: bf16", f"precision: {word}")
+    assert told(tmp_path, "a.yaml", text)[0].options["precision"] == "fp16"
+
+
+@pytest.mark.parametrize(
+    ("bf16", "fp16", "precision"),
+    [("auto", "auto", None), ("auto", False, None), (True, "auto", "bf16"), (False, False, "fp32")],
+)
+def test_a_precision_that_the_trainer_decides_is_left_open(
+    bf16: object, fp16: object, precision: str | None, tmp_path: Path
+) -> None:
+    found = {"train_batch_size": 8, "bf16": {"enabled": bf16}, "fp16": {"enabled": fp16}}
+    assert told(tmp_path, "a.json", json.dumps(found))[0].options.get("precision") == precision
+
+
+@pytest.mark.parametrize(
+    ("more", "flavor", "counts"),
+    [
+        ("", "8B", "5,5,4,4,4,4,4,4"),
+        (
+            'pipeline_parallel_schedule = "Interleaved1F1B"',
+            "70B",
+            "6,6,5,5,5,5,5,5,5,5,5,5,5,5,5,5",
+        ),
+        ("pipeline_parallel_last_stage_less_layers = 2", "8B", "5,5,5,4,4,4,4,3"),
+        (
+            "pipeline_parallel_first_stage_less_layers = 0\n"
+            "pipeline_parallel_last_stage_less_layers = 0",
+            "8B",
+            None,
+        ),
+    ],
+)
+def test_torchtitan_deals_out_blocks_with_embedding_and_head(
+    more: str, flavor: str, counts: str | None, tmp_path: Path
+) -> None:
+    """generate_llm_fqn_per_model_part of these, counted by hand: 34 in 8 stages, 82 in 16."""
+    text = f'{TITAN}[model]\nname = "llama3"\nflavor = "{flavor}"\n'
+    text += f"[parallelism]\npipeline_parallel_degree = 8\n{more}\n"
+    assert told(tmp_path, "a.toml", text)[0].options.get("stage_layers") == counts
+
+
+def test_blocks_of_a_stage_that_torchtitan_cannot_deal_out(tmp_path: Path) -> None:
+    text = f"{TITAN}[parallelism]\npipeline_parallel_degree = 8\n"
+    assert "say stage_layers" in told(tmp_path, "a.toml", text)[1]
+    (path := tmp_path / "a.toml").write_text(
+        f'{text}pipeline_parallel_last_stage_less_layers = 9\n[model]\nname = "llama3"\n'
+        'flavor = "8B"\n'
+    )
+    with pytest.raises(UsageError, match="8 stages have no 9 layers each"):
+        accelarray.read(path)
+
+
+def test_torchtitan_is_told_that_all_stages_have_as_many_blocks() -> None:
+    text = WRITERS["torchtitan"](job_on({"layers": 32}, Axes(dp=1, pp=4)), 4).text
+    assert "pipeline_parallel_first_stage_less_layers = 0\n" in text
+    assert "pipeline_parallel_last_stage_less_layers = 0\n" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "gated", "activation"),
+    [
+        ("geglu", True, "gelu"),
+        ("fast-geglu", True, "gelu"),
+        ("reglu", True, "relu"),
+        ("fast-reglu", True, "relu"),
+        ("fast-swiglu", True, "silu"),
+        ("squared-relu", False, "squared_relu"),
+        ("torch.nn.functional.silu", False, "silu"),
+        ("gelu", False, "gelu"),
+    ],
+)
+def test_nemos_activations(word: str, gated: bool, activation: str, tmp_path: Path) -> None:
+    """megatron_gpt_config.yaml lists them."""
+    text = NEMO.replace("num_layers: 4", f"num_layers: 4, activation: {word}") % ""
+    job, said = told(tmp_path, "a.yaml", text)
+    assert (job.sizes.get("gated", False), job.sizes["activation"]) == (gated, activation)
+    assert "activation" not in said
+
+
+def test_words_of_megatron_that_are_not_known_are_told(tmp_path: Path) -> None:
+    text = NEMO.replace("num_layers: 4", "num_layers: 4, activation: tanh") % ""
+    assert "activation = 'tanh': read as gelu" in told(tmp_path, "a.yaml", text)[1]
+    for word, positions in (("alibi", "alibi"), ("relative", "rotary"), ("yarn", "rotary")):
+        job, said = told(tmp_path, "a.sh", f"{MEGATRON} --position-embedding-type {word}")
+        assert job.sizes["positions"] == positions
+        assert ("position_embedding_type = 'relative': read as rotary" in said) == (
+            word == "relative"
+        )
+
+
+def test_groups_of_megatrons_queries_are_one_where_no_number_is_said(tmp_path: Path) -> None:
+    assert told(tmp_path, "a.sh", f"{MEGATRON} --group-query-attention")[0].sizes["kv_heads"] == 1
+    assert "kv_heads" not in told(tmp_path, "a.sh", MEGATRON)[0].sizes
+
+
+def test_learned_positions_may_be_more_than_a_sequence_has(tmp_path: Path) -> None:
+    for more, table in ((64, None), (66, 66)):
+        job, _ = told(tmp_path, "a.sh", f"{MEGATRON} --max-position-embeddings {more}")
+        assert job.sizes.get("table") == table
+
+
+def test_megatrons_first_and_last_ranks_divide_their_layers_among_virtual_stages(
+    tmp_path: Path,
+) -> None:
+    """Megatron Core's get_num_layers_to_build: 6, 8, 8 and 8 layers of 30, each in two."""
+    text = MEGATRON.replace("--num-layers 32", "--num-layers 30") + (
+        "--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2"
+        " --decoder-first-pipeline-num-layers {} --decoder-last-pipeline-num-layers 8"
+    )
+    job, _ = told(tmp_path, "a.sh", text.format(6))
+    assert (job.axes.vp, job.options["stage_layers"]) == (2, "3,4,4,4,3,4,4,4")
+    for wrong in (5, 7):
+        (path := tmp_path / "a.sh").write_text(text.format(wrong))
+        with pytest.raises(UsageError, match="30 layers are no whole stages of 4 ranks x 2"):
+            accelarray.read(path)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lost"),
+    [
+        ({"activation": "relu"}, "activation = relu"),
+        ({"gated": True, "activation": "gelu"}, "activation = gelu"),
+        ({"positions": "alibi"}, "positions = alibi"),
+        ({"biases": False, "attention_biases": "all"}, "attention_biases = all"),
+        ({"attention_biases": "none"}, "attention_biases = none"),
+        ({"attention_biases": "all", "activation": "squared_relu"}, ""),
+    ],
+)
+def test_sizes_without_words_in_megatron_are_remarks(sizes: dict[str, Any], lost: str) -> None:
+    usual = {"layers": 4, "hidden": 64, "heads": 4, "vocab": 1024, "seq": 64}
+    remarks = "\n".join(WRITERS["megatron"](job_on(usual | sizes, Axes(dp=1)), 8).remarks)
+    assert ("do not say" in remarks) == bool(lost)
+    assert lost in remarks
+
+
+def test_sizes_of_maxtext_that_override_a_models_are_told(tmp_path: Path) -> None:
+    text = MAXTEXT + "model_name: llama3-8b\nbase_num_decoder_layers: 4\n"
+    for more, said in (("override_model_config: true\n", True), ("", False)):
+        _, told_of = told(tmp_path, "a.yml", text + more)
+        assert ("not read: name the network llama3-8b:layers=4" in told_of) == said

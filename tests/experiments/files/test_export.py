@@ -101,8 +101,8 @@ def jobs(draw: st.DrawFn, target: str) -> tuple[Job, int]:
     }
     if pp > 1 and draw(st.booleans()):
         options["schedule"] = "gpipe"
-    if pp > 1 and draw(st.booleans()):
-        stages, layers = pp * axes.vp, sizes["layers"]
+    stages, layers = pp * axes.vp, sizes["layers"]
+    if pp > 1 and (layers % stages or draw(st.booleans())):
         cuts = sorted(draw(st.lists(st.integers(1, layers + 1), min_size=stages - 1,
                                     max_size=stages - 1, unique=True))) \
             if stages - 1 <= layers else []  # fmt: skip

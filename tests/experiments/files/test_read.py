@@ -1,6 +1,8 @@
 """Files of training frameworks, as people have them, in our words."""
 
+import contextlib
 import json
+import time
 import tomllib
 import warnings
 from pathlib import Path
@@ -512,6 +514,24 @@ def test_what_else_is_computed_again_is_a_remark(tmp_path: Path) -> None:
         job = _read_text(tmp_path, f"{option}.toml", titan.replace("{}", option))
         assert job.options["precision"] == "fp8"
         assert any("selective_ac_option" in note for note in job.notes) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", json.dumps({"num_layers": 8, "no_" * 8000 + "\n": 1})),
+        ("b.json", json.dumps({"train_batch_size": 8, "offload" * 8000 + "!": 1})),
+        ("c.sh", "torchrun a.py --num-layers 4" + "\n" * 40_000),
+    ],
+    ids=["newline", "long", "lines"],
+)
+def test_files_of_a_stranger_are_read_or_refused_at_once(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    began = time.process_time()
+    with contextlib.suppress(UsageError):
+        _read_text(tmp_path, name, text)
+    assert time.process_time() - began < 3
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 import pytest
 
+from tests.workloads.layer_types.test_state_space import mixer
 from tests.workloads.onnx_models import save
 from workloads import Builder, Layer, Network, NetworkError, Tensor, load_network
 from workloads.exporters.onnx_model import to_onnx
@@ -247,3 +248,11 @@ def test_a_bag_of_rows_cannot_be_said_in_onnx() -> None:
     bag = Layer("bag", "embedding", ("input",), Tensor(1, 5), Tensor(8), vocabulary=100)
     with pytest.raises(NetworkError, match="bag: ONNX has no operator for a bag"):
         to_onnx(Network("bags", Tensor(1, 5), (bag,)))
+
+
+def test_products_that_onnx_has_no_operator_for_are_refused() -> None:
+    circulant = Layer("f", "fc", ("input",), Tensor(8), Tensor(8), block=4)
+    with pytest.raises(NetworkError, match=r"'f': ONNX has no .* block-circulant weights \(4\)"):
+        to_onnx(Network("net", Tensor(8), (circulant,)))
+    with pytest.raises(NetworkError, match="'scan': ONNX has no operator for state_space"):
+        to_onnx(mixer())

@@ -1,5 +1,7 @@
 """Views, joins and operators of models in neutral terms: what is a layer, and what vanishes."""
 
+import time
+
 import pytest
 
 from tests.workloads.importers.models import layers, network, op, trained
@@ -428,3 +430,13 @@ def test_unequal_parts_meet_those_of_their_size_again() -> None:
     )
     assert found.weights == 48
     assert [layer.shared for layer in found.layers] == ["", "", "y0", "z0"]
+
+
+def test_many_layers_of_one_name_are_numbered_at_once() -> None:
+    many = 20_000
+    began = time.process_time()
+    chain = [ModelOperation("r", "relu", ("x",), {"x": (1, 4)}, {})] * many
+    found = network(*chain, op("matmul", "x w", (1, 4), "y"), x=(1, 4), constants=trained(w=(4, 4)))
+    assert [layer.name for layer in found.layers][:3] == ["r", "r_2", "r_3"]
+    assert found.layers[-2].name == f"r_{many}"
+    assert time.process_time() - began < 15

@@ -217,6 +217,19 @@ def test_sizes_that_a_class_has_are_not_asked_for(tmp_path: Path) -> None:
     assert sizes.kv_heads == 16
 
 
+def test_sizes_of_experts_that_a_class_has_are_not_asked_for(tmp_path: Path) -> None:
+    """Those of transformers' Glm4MoeConfig and DeepseekV3Config; no rank is said by null."""
+    text = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "vocab_size": 99}
+    text |= {"num_attention_heads": 16, "n_routed_experts": 16, "moe_intermediate_size": 32}
+    sizes = load_network(written(tmp_path, text | {"model_type": "glm4_moe"})).sizes
+    assert isinstance(sizes, Transformer)
+    assert (sizes.topk, sizes.dense_layers) == (8, 1)
+    for more, rank in (({}, 1536), ({"q_lora_rank": None}, 0), ({"q_lora_rank": 24}, 24)):
+        of = load_network(written(tmp_path, text | {"model_type": "deepseek_v3"} | more)).sizes
+        assert isinstance(of, Transformer)
+        assert (of.q_rank, of.topk, of.dense_layers) == (rank, 8, 3)
+
+
 def test_norms_of_opt_without_biases_have_shifts(tmp_path: Path) -> None:
     config = {"model_type": "opt", "hidden_size": 64, "num_hidden_layers": 1, "ffn_dim": 128}
     config |= {"num_attention_heads": 4, "vocab_size": 100, "enable_bias": False}

@@ -273,3 +273,39 @@ def test_matrices_that_meet_the_same_rows(
     assert found.layers[0].macs * batch == prod(y) * 16
     assert found.layers[1].macs * batch == prod(y) * 5
     assert found.layers[0].weights == prod(w)
+
+
+def test_a_product_over_unlike_depths_is_refused() -> None:
+    with pytest.raises(NetworkError, match=r"\(2, 5, 4\) times \(2, 5, 4\): 4 is not 5"):
+        network(
+            op("matmul", "x w", (2, 5, 4), "a"),
+            op("matmul", "a a", (2, 5, 4), "m"),
+            constants=trained(w=(4, 4)),
+            x=(2, 5, 4),
+            batch=2,
+        )
+
+
+@pytest.mark.parametrize(("made", "weights"), [("repeat", 32), ("concat", 64)])
+def test_copies_for_each_sample_are_one_matrix_and_others_are_not(made: str, weights: int) -> None:
+    found = network(
+        op("other", "w", (2, 8, 4), "repeat", operator="repeat"),
+        op("concat", "w v", (2, 8, 4), "concat"),
+        op("matmul", f"x {made}", (2, 5, 4), "f"),
+        constants=trained(w=(1, 8, 4), v=(1, 8, 4)),
+        x=(2, 5, 8),
+        batch=2,
+    )
+    assert found.weights == weights
+
+
+def test_all_that_a_smaller_product_of_parameters_is_made_of_is_trained() -> None:
+    """Rows of a table through a matrix that is larger than they are."""
+    found = network(
+        op("matmul", "rows w", (2, 4), "small"),
+        op("matmul", "x small", (3, 2), "f", transposed=(1,)),
+        constants=trained(rows=(2, 4), w=(4, 4)),
+        x=(3, 4),
+        batch=3,
+    )
+    assert found.parameters == 8 + 16

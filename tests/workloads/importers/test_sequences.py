@@ -54,7 +54,7 @@ def test_a_cell_counts_both_its_products_at_every_step(
     [
         (False, 0, (2, 7, 3), (2, 7, 8), (2, 2, 4)),
         (False, 1, (7, 2, 3), (7, 2, 8), (2, 2, 4)),
-        (True, 0, (2, 7, 3), (2, 7, 2, 4), (2, 2, 4)),
+        (True, 0, (2, 7, 3), (2, 7, 2, 4), (2, 2, 4)),  # ONNX: samples, then directions
         (True, 1, (7, 2, 3), (7, 2, 2, 4), (2, 2, 4)),
     ],
 )
@@ -89,6 +89,19 @@ def test_all_states_and_the_last_ones_keep_their_meaning(
     assert found["all"].input == Tensor(8, 7)
     assert found["end"].input == Tensor(8)
     assert found["all"].inputs == found["end"].inputs == ("cell",)
+
+
+def test_last_states_of_samples_first_begin_with_the_samples() -> None:
+    """ONNX with layout=1: (samples, directions, hidden), joined by a reshape."""
+    found = layers(
+        cell("lstm", "x w r b", {"y": (3, 7, 2, 4), "h": (3, 2, 4)}, directions=2, split=True),
+        op("reshape", "h", (3, 8), "joined"),
+        op("matmul", "joined v", (3, 5), "f"),
+        constants=matrices("lstm", 3, 4, 2) | trained(v=(8, 5)),
+        x=(3, 7, 3),
+        batch=3,
+    )
+    assert (found["f"].input, found["f"].weights) == (Tensor(8), 40)
 
 
 def test_first_states_and_peepholes_are_trained_too() -> None:

@@ -31,6 +31,7 @@ def test_published_parameters(name: str, billions: float) -> None:
 def test_exact_parameters() -> None:
     assert load_network("bloom-176b").parameters == 176_247_271_424
     assert load_network("mixtral-8x7b").parameters == 46_702_792_704
+    assert load_network("grok-1").parameters == 315_684_820_992  # with four norms a block
     assert load_network("deepseek-v3").parameters == 671_026_404_352
 
 

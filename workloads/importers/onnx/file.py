@@ -6,6 +6,7 @@ never opened, and whatever does not fit is a NetworkError that names the node.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,11 +122,20 @@ def _check_functions(path: str, model: onnx.ModelProto) -> None:
         if key in above or len(above) > 50:
             raise NetworkError(f"{path}: function {key[1]!r} calls itself")
         if key not in sizes:
-            calls = [(n.domain, n.op_type) for n in bodies[key]]
+            calls = _calls(bodies[key])
             sizes[key] = sum(size(c, (*above, key)) if c in bodies else 1 for c in calls)
         return sizes[key]
 
-    calls = [(n.domain, n.op_type) for n in model.graph.node]
-    total = sum(size(call, ()) if call in bodies else 1 for call in calls)
+    total = sum(size(call, ()) if call in bodies else 1 for call in _calls(model.graph.node))
     if total > MOST_NODES:
         raise NetworkError(f"{path}: {total} nodes with functions inlined; at most {MOST_NODES}")
+
+
+def _calls(nodes: Iterable[onnx.NodeProto]) -> list[tuple[str, str]]:
+    """What nodes are, and those in their branches and bodies."""
+    found, left = list[tuple[str, str]](), [*nodes]
+    while left:
+        node = left.pop()
+        found.append((node.domain, node.op_type))
+        left += [n for a in node.attribute for graph in (a.g, *a.graphs) for n in graph.node]
+    return found

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from workloads.importers.neutral import Constant, Model, ModelOperation, Shape
 from workloads.importers.torch import operators
@@ -87,7 +88,11 @@ class Reader:
         self.constants[name] = Constant(shape, trained)
 
     def _call(self, node: torch.fx.Node) -> None:
-        outputs = shapes_of(node.name, node.meta.get("val"))
+        try:
+            outputs = shapes_of(node.name, node.meta.get("val"))
+        except GuardOnDataDependentSymNode as error:
+            where = f"{self.title}, node {node.name!r}"
+            raise NetworkError(f"{where}: its shape depends on values ({error.cond})") from None
         if not outputs:
             return
         try:

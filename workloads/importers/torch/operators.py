@@ -207,7 +207,8 @@ def _mean(call: Call) -> ModelOperation:
 
 
 def _linear(call: Call) -> ModelOperation:
-    return call.operation("matmul", *(call.arg(i, k) for i, k in enumerate(("", "", "bias"))))
+    operands = (call.arg(i, k) for i, k in enumerate(("", "", "bias")))
+    return call.operation("matmul", *operands, transposed=(1,) * (call.kind == "linear"))
 
 
 def _addmm(call: Call) -> list[ModelOperation]:

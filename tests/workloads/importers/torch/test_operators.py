@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.importers.torch.made import Made, torch
-from workloads import Layer, Network, Tensor, with_attention
+from workloads import Layer, Network, NetworkError, Tensor, with_attention
 from workloads.importers import from_torch
 
 F = torch.nn.functional
@@ -302,3 +302,62 @@ def test_addmm_with_a_computed_addend_is_a_product_and_a_sum() -> None:
     network = from_torch(addmm.eval(), torch.zeros(2, 6))
     assert [layer.kind for layer in network.layers] == ["fc", "fc", "fc", "add"]
     assert network.parameters == 28 + 42 + 24
+
+
+def test_a_computed_weight_of_a_linear_layer_is_turned() -> None:
+    """Of 4 rows by 8 features with 100 rows by 8: 4 x 8 x 8, 100 x 8 x 8 and 4 x 8 x 100."""
+    of = {"a": torch.nn.Linear(8, 8), "b": torch.nn.Linear(8, 8)}
+    inputs = (torch.zeros(1, 4, 8), torch.zeros(1, 100, 8))
+    linear = Made(lambda m, x, y: F.linear(m.a(x), m.b(y)[0]), **of)
+    product = Made(lambda m, x, y: m.a(x) @ m.b(y)[0].t(), **of)
+    found = from_torch(linear, inputs)
+    assert found.macs == 4 * 64 + 100 * 64 + 4 * 8 * 100
+    assert found.layers[-1].output == from_torch(product, inputs).layers[-1].output
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_learned_rows_that_meet_each_sample_are_counted_once(batch: int) -> None:
+    """4 of 8 features; a layer of 8 x 8 and biases on 6 positions, and scores of 4 x 8 x 6."""
+    learned, layer = torch.nn.Parameter(torch.zeros(1, 4, 8)), torch.nn.Linear(8, 8)
+
+    def score(m: Any, x: Any) -> Any:
+        return m.q.expand(len(x), -1, -1) @ m.k(x).transpose(1, 2)
+
+    def repeated(m: Any, x: Any) -> Any:
+        return torch.bmm(m.k(x), m.q.repeat(len(x), 1, 1).transpose(1, 2))
+
+    for function in (score, repeated):
+        found = from_torch(Made(function, q=learned, k=layer), torch.zeros(batch, 6, 8))
+        assert found.parameters == 32 + 64 + 8
+        assert found.macs == 6 * 64 + 4 * 8 * 6
+        assert found.notes == ()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 6])
+def test_learned_queries_go_through_a_decoder(batch: int) -> None:
+    """DETR's: 6 of 16 features attend to each other, then to 9 positions."""
+    decoder = torch.nn.TransformerDecoderLayer(16, 4, 32, batch_first=True)
+    queries = torch.nn.Parameter(torch.zeros(1, 6, 16))
+    module = Made(lambda m, x: m.d(m.q.expand(len(x), -1, -1), x), q=queries, d=decoder).eval()
+    found = from_torch(module, torch.zeros(batch, 9, 16))
+    assert found.parameters == sum(one.numel() for one in module.parameters())
+    within = 6 * 4 * 16 * 16 + 2 * 6 * 6 * 16
+    across = 6 * 2 * 16 * 16 + 9 * 2 * 16 * 16 + 2 * 6 * 9 * 16
+    assert found.macs == within + across + 6 * 2 * 16 * 32
+    assert found.notes == ()
+    assert found.input == Tensor(16, 9)
+
+
+def test_a_learned_row_beside_others_is_no_layer() -> None:
+    """As the class token of a ViT."""
+    token, layer = torch.nn.Parameter(torch.zeros(1, 1, 8)), torch.nn.Linear(8, 8)
+    module = Made(lambda m, x: m.f(torch.cat([m.t.expand(2, -1, -1), x], 1)), t=token, f=layer)
+    found = from_torch(module, torch.zeros(2, 6, 8))
+    assert [one.operator or one.kind for one in found.layers] == ["concat", "fc"]
+    assert found.parameters == 8 + 72
+
+
+def test_rows_that_a_mask_picks_are_refused_by_name() -> None:
+    module = Made(lambda m, x: m.f(x[x[:, 0] > 0]), f=torch.nn.Linear(8, 4))
+    with pytest.raises(NetworkError, match=r"Made, node 'index': its shape depends on values"):
+        from_torch(module, torch.zeros(5, 8))
