@@ -449,6 +449,17 @@ def test_exchanges_of_unlike_places_take_their_own_time(first: int) -> None:
     assert took[0] > 1.3 * took[1]
 
 
+def test_devices_with_the_same_experts_are_known_by_all_their_places() -> None:
+    """Of 16, four sum devices 0, 1, 8 and 9, in two nodes, or 0 to 3, in one."""
+    array = load_array("h100-cluster", ["nodes=2"], usual=True)
+    of = ExchangeTimes(array, deployed(array))
+    apart, beside = (
+        of.bucketed("all-reduce", axes, 0, 0.0, 1e9).whole_s
+        for axes in (Axes(dp=8, cp=2, ep=4), Axes(dp=4, cp=4, ep=4))
+    )
+    assert apart > 2 * beside
+
+
 def test_a_network_of_one_piece_sums_its_gradients_once() -> None:
     builder = Builder("one", 2048, 2048)
     builder.matmul("m", "input", "input", 2048)
