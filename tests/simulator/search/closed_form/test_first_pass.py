@@ -21,7 +21,6 @@ from simulator.engine.operations import Sends
 from simulator.search.closed_form.exchange_times import ExchangeTimes
 from simulator.search.closed_form.first_pass import FirstPass
 from simulator.search.closed_form.network_on_array import Estimate, Layout
-from simulator.search.closed_form.ranking import Ranking
 from workloads import Builder, load_network
 
 SMALL = (
@@ -399,21 +398,6 @@ def test_what_has_no_formula_is_told() -> None:
         first.estimate(Layout(Axes(dp=8, pp=2), 1, schedule="pipedream"))
     with pytest.raises(PlanError, match="stages begin where pieces do not"):
         first.estimate(Layout(Axes(dp=8, pp=2), 1, firsts=(0, 3)))
-
-
-def test_the_ranking_has_the_fastest_that_fit() -> None:
-    """Beside an estimate of every layout; what is computed again only where less does not fit."""
-    of = replace(asked(*SMALL[0]), varied=("tp", "sp", "pp", "vp", "micro-batch", "update"))
-    first = passing(of)
-    every = {of.layout(c): first.estimate(of.layout(c)) for c in of.choices()}
-    room = float(np.median([one.share for one in every.values()]))
-    ranking = Ranking(first, 20, room)
-    for split in of.splits():
-        ranking.add(split, map(of.layout, of.of(split)))
-    fitting = sorted(one.seconds for one in every.values() if one.share <= room)
-    found = sorted(one.seconds for one in ranking.fitting.values())
-    assert found[:20] == fitting[:20]
-    assert len(ranking.fitting) < len(fitting)
 
 
 def test_the_slower_kind_of_board_counts_wherever_it_stands(tmp_path: Path) -> None:
