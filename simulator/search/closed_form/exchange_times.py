@@ -10,7 +10,7 @@ import numpy as np
 
 from hardware import Array, wires_of
 from planners import Axes
-from planners.axes.degrees import order_of
+from planners.axes.degrees import SPLITTING
 from simulator.collectives.choice import members_of, offer
 from simulator.collectives.groups import Rows, StridedGroups
 from simulator.engine.jobs import Ints
@@ -59,7 +59,6 @@ class ExchangeTimes:
     def __init__(self, array: Array, execution: Execution) -> None:
         self._array, self._execution, self._wires = array, execution, wires_of(array)
         self.nodes = Nodes(array)
-        self._order = order_of(execution.staging.axis_order if execution.staging else "")
         self._rows: dict[tuple[Axes, int], Ints] = {}
         self._known: dict[Hashable, float] = {}
 
@@ -116,7 +115,7 @@ class ExchangeTimes:
         if (axes, ep) not in self._rows:
             ways = {"tp": axes.tp, "cp": axes.cp, "dp": axes.dp // ep}
             shape: list[tuple[str, int]] = []
-            for axis in reversed(self._order[:-1]):
+            for axis in reversed(SPLITTING[:-1]):
                 shape += [(axis, ways[axis]), *([("ep", ep)] if axis == "dp" else [])]
             names = [name for name, _ in shape]
             devices = np.arange(axes.dp * axes.tp * axes.cp).reshape([many for _, many in shape])

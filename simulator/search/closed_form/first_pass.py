@@ -20,6 +20,7 @@ from functools import cached_property
 from math import inf
 
 from planners import PlanError
+from planners.axes.degrees import SPLITTING, order_of
 from planners.plan.updates import ARRIVAL
 from simulator.search.closed_form.bubbles import Stages
 from simulator.search.closed_form.exchange_times import Bucketed
@@ -46,6 +47,9 @@ class FirstPass(NetworkOnArray):
         """
         if layout.usual_schedule not in SCHEDULES:
             raise PlanError(f"schedule {layout.usual_schedule!r} has no closed form")
+        staging = self.execution.staging
+        if staging and order_of(staging.axis_order) != SPLITTING:
+            raise PlanError(f"axis-order {staging.axis_order!r} has no closed form")
         return _Step(self, layout, self.cuts(layout)).estimate(room)
 
 
