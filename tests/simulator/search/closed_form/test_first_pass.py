@@ -197,6 +197,8 @@ def test_a_heads_logits_are_gone_when_its_weights_have_gradients() -> None:
         ("bert-base", Axes(dp=4, pp=2), "full"),
         ("gpt2:layers=8", Axes(dp=4, pp=2, vp=2), "full"),
         ("resnet50", Axes(dp=4, pp=2, vp=2), "none"),
+        ("vgg16", Axes(dp=8), "none"),  # of a layer more than a bucket, of all in the middle
+        ("bloom-560m:layers=4:seq=256", Axes(dp=8), "none"),  # whole from the head on
     ],
 )
 def test_memory_of_gradients_in_parts_of_stages(network: str, axes: Axes, recompute: str) -> None:
@@ -205,7 +207,7 @@ def test_memory_of_gradients_in_parts_of_stages(network: str, axes: Axes, recomp
     choice = Choice(axes, 1, recompute, "gradients")
     estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
     most = max(one["peak_bytes"] for one in outputs["memory"])
-    assert estimate.peak_bytes == pytest.approx(most, rel=0.06)
+    assert estimate.peak_bytes == pytest.approx(most, rel=0.045)
 
 
 @pytest.mark.parametrize(
