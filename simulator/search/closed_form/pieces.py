@@ -85,11 +85,11 @@ class Alone(NamedTuple):
     readers: frozenset[int]
 
 
-UPDATE, LAUNCH, STATE, WEIGHTS, EXPERTS, KEPT, SUMS, PASSING, BEGINNING, BEFORE, GIVING = map(
+UPDATE, LAUNCH, STATE, WEIGHTS, EXPERTS, KEPT, SUMS, LATE, PASSING, BEGINNING, BEFORE, GIVING = map(
     Piece._fields.index,
     (
         *("update_s", "launch_s", "state", "weights", "experts"),
-        *("kept", "sums", "passing", "beginning", "before", "giving"),
+        *("kept", "sums", "late", "passing", "beginning", "before", "giving"),
     ),
 )
 """Columns of a table: seconds in front of ``STATE``, then bytes."""
@@ -109,7 +109,7 @@ class Table:
 
     def __init__(self, alone: Sequence[Piece], added: Sequence[Piece], tied: Tied | None) -> None:
         self.alone, self.added, self._tied = np.array(alone), np.array(added), tied
-        self._known: dict[tuple[int, int, int], Piece] = {}
+        self._known: dict[tuple[int, int, int, bool], Piece] = {}
         self.seconds = float(self.added[:, :2].sum())
         """Of a micro-batch through all pieces."""
 
@@ -125,9 +125,12 @@ class Table:
             alone[begin - first : middle - first] = table.alone[begin:middle]
         return added, alone
 
-    def stage(self, first: int, end: int, again: Again = None) -> Piece:
-        """A stage: times with what is exchanged at its entry, memory as it is by itself."""
-        key = first, end, again[1] if again else 0
+    def stage(self, first: int, end: int, again: Again = None, *, apart: bool = False) -> Piece:
+        """A stage: times with what is exchanged at its entry, memory as it is by itself.
+
+        Where gradients of weights are a pass ``apart``, what they need stays until then.
+        """
+        key = first, end, again[1] if again else 0, apart
         if key not in self._known:
             added, (alone, *_) = self.rows(first, end, again)
             times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
@@ -138,7 +141,8 @@ class Table:
                 held[TIED] -= of[TIED]
                 needs[: self._tied.owner - first + 2, BEGINNING] -= of[SUMS]  # the user had them
             # backward, what the pieces behind one have kept is free again
-            needs -= np.append(np.cumsum(added[:0:-1, KEPT])[::-1], 0.0)[:, None]
+            freed = added[:, KEPT] - (added[:, LATE] if apart else 0.0)
+            needs -= np.append(np.cumsum(freed[:0:-1])[::-1], 0.0)[:, None]
             made_behind = np.append(np.cumsum(added[:0:-1, SUMS])[::-1], 0.0)
             needs[:, BEGINNING] += made_behind
             most = needs[:, PASSING:].max(axis=0).tolist()

@@ -54,7 +54,8 @@ class StepStages:
     def _stage(self, first: int, end: int, place: int, whole: int | None = None) -> Piece:
         """A stage of pieces, or a part of one, which begins with piece ``whole``."""
         again = self._again(first, end, place, first if whole is None else whole)
-        return self._tables[place][0].stage(first, end, again)
+        apart = self._layout.usual_schedule == "zero-bubble"
+        return self._tables[place][0].stage(first, end, again, apart=apart)
 
     def _again(self, first: int, end: int, place: int, whole: int) -> Again:
         """The pieces that are computed again, where a number of blocks is: a stage's first ones."""

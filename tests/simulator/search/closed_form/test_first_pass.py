@@ -152,6 +152,15 @@ def test_memory_of_sums_from_where_they_are_made(network: str, choice: Choice) -
     assert estimate.peak_bytes == pytest.approx(most, rel=0.015)
 
 
+def test_what_late_gradients_need_stays_behind_errors() -> None:
+    """What blocks compute again is there until their weights have gradients."""
+    of = asked("gpt3-350m:layers=8", "h100-cluster", ("nodes=1", "stack=none"), 64)
+    choice = Choice(Axes(dp=2, pp=4), 32, "full", schedule="zero-bubble")
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    most = max(one["peak_bytes"] for one in outputs["memory"])
+    assert estimate.peak_bytes == pytest.approx(most, rel=0.05)
+
+
 def seconds_of(of: Choices, choice: Choice) -> tuple[float, float]:
     """By the first pass, and by the engine."""
     return passing(of).estimate(of.layout(choice)).seconds, run_choice(of.case(choice))[
