@@ -17,15 +17,17 @@ from workloads.cache import once_for_each
 class Moved(NamedTuple):
     """Numbers of parameters that an operator moves; what each costs, its format says.
 
-    ``weights`` are read as operators read them; ``gradients`` of weights are
-    read or written; ``updated`` parameters take the optimizer's whole traffic, and of a buffer
-    that is there all the time what was summed of ``cleared`` ones is set to zero.
+    ``weights`` are read as operators read them; ``gradients`` of weights are written, and those
+    that it ``adds`` to are read, unless it adds to a buffer anyway. ``updated`` parameters take
+    the optimizer's whole traffic, and of a buffer that is there all the time what was summed of
+    ``cleared`` ones is set to zero.
     """
 
     weights: float = 0.0
     gradients: float = 0.0
     updated: float = 0.0
     cleared: float = 0.0
+    adds: float = 0.0
 
     def times(self, number: float, shared_by: float = 1.0) -> Moved:
         """So many times as much, shared out."""
@@ -34,7 +36,8 @@ class Moved(NamedTuple):
     def bytes(self, each: NumberBytes) -> float:
         """Bytes of all of them."""
         taken = self.updated * each.update + self.cleared * each.cleared
-        return self.weights * each.weight + self.gradients * each.gradient + taken
+        gradients = self.gradients + (0.0 if each.buffer else self.adds)
+        return self.weights * each.weight + gradients * each.gradient + taken
 
 
 NOTHING = Moved()
