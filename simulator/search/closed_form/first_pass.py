@@ -72,6 +72,8 @@ class _Step(StepStages):
         for k, one in enumerate(self._stages):  # no pass takes less than its host
             forward_s[k] = max(forward_s[k], one.host_s)
             backward_s[k] = max(backward_s[k], one.host_back_s)
+            if self._layout.usual_schedule == "zero-bubble":  # errors hide no gradients
+                backward_s[k] += one.hidden_s
         samples, crossings = self._layout.micro_batch, self._of.crossings
         sent_s = [
             self._of.exchanges.handed_s(self._axes, k % self._axes.pp, samples * crossings[first])
