@@ -22,7 +22,7 @@ from workloads import RECEIVED, SENT, Layer, Network
 from workloads.layer_types import Kept, Operand, Role, Step
 from workloads.layer_types.base import STATISTICS
 from workloads.layer_types.other import BACKWARD_CAST, FORWARD_CAST, NORMS
-from workloads.tensors import INPUT
+from workloads.tensors import INPUT, sides
 from workloads.transforms import without_loss
 
 
@@ -241,6 +241,7 @@ class _TrainingOperators:
             pair=pair.times(layer.weights, pairs),
             row=Moved(*step.rows).times(row_share),
             kernel=layer.kernel_area if layer.weighted else 1.0,
+            flat=len({*sides(layer.kernel)}) > 1,
             repeats=_repeats(layer, phase),
             steps=step.times,
             lanes=worked_by(layer, fused, step.what, phase) / node.out_channels,
