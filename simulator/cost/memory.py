@@ -347,14 +347,16 @@ def _gradients(
     Of those that are scattered the part that others do not keep (``rest``); apart, whole ones.
     """
     start: dict[int, int] = {}
+    given: dict[int, int] = {}
     end: dict[int, int] = {}
     for i, op in enumerate(mine):
-        if op.phase in (Phase.GRADIENT, Phase.BACKWARD):
+        if op.phase is Phase.BACKWARD:
             start.setdefault(op.node, i)
         if op.phase is Phase.GRADIENT:
-            start[op.node] = i
+            given.setdefault(op.node, i)
         if op.phase is Phase.UPDATE:
             end[op.node] = i
+    start |= given
     for v, node in enumerate(operators.graph):
         if node.tied in start and v in start:  # a weight's last use begins its gradient
             start[node.tied] = min(start[node.tied], start[v])

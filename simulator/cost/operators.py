@@ -17,15 +17,17 @@ from workloads.cache import once_for_each
 class Moved(NamedTuple):
     """Numbers of parameters that an operator moves; what each costs, its format says.
 
-    ``weights`` are read as operators read them; ``gradients`` of weights are
-    read or written; ``updated`` parameters take the optimizer's whole traffic, and of a buffer
-    that is there all the time what was summed of ``cleared`` ones is set to zero.
+    ``weights`` are read as operators read them; ``gradients`` of weights are written, and those
+    that it ``adds`` to are read, unless it adds to a buffer anyway. ``updated`` parameters take
+    the optimizer's whole traffic, and of a buffer that is there all the time what was summed of
+    ``cleared`` ones is set to zero.
     """
 
     weights: float = 0.0
     gradients: float = 0.0
     updated: float = 0.0
     cleared: float = 0.0
+    adds: float = 0.0
 
     def times(self, number: float, shared_by: float = 1.0) -> Moved:
         """So many times as much, shared out."""
@@ -34,7 +36,8 @@ class Moved(NamedTuple):
     def bytes(self, each: NumberBytes) -> float:
         """Bytes of all of them."""
         taken = self.updated * each.update + self.cleared * each.cleared
-        return self.weights * each.weight + self.gradients * each.gradient + taken
+        gradients = self.gradients + (0.0 if each.buffer else self.adds)
+        return self.weights * each.weight + gradients * each.gradient + taken
 
 
 NOTHING = Moved()
@@ -83,18 +86,18 @@ class Operator:
     multiply-accumulates of a row, ``exponentials`` those of fused attention, ``pair`` is what is
     moved of the parameters, ``row`` what is moved for a row which gathers or scatters
     (an embedding's);
-    ``kernel`` the weights of a pair, and ``repeats`` how many of a convolution's windows an element
-    of its first operand is in. ``channel`` is what is moved for each output channel, and
-    ``entry`` for each input channel. ``steps`` run one after the other, each with the overhead of
-    an operator. ``lanes`` are the cycles of a vector unit's lane for each row and output channel; a
-    product of ``each_sample`` has no operand that samples share, one with a ``block`` above 1
-    block-circulant weights: ``spectral`` of its ``macs`` are products of spectra, the others
-    transforms; ``attention`` is a fused kernel, of so many ``keys`` if it is causal (0: it is not).
-    A product is ``wide`` that computes in the format of activations, however narrow that of the
-    others is, and ``grouped`` where each of its groups has weights of its own, as experts have;
-    ``casts`` are made narrow here, for this product or for all that read what is written. A
-    ``cast`` only writes in another format what it reads. What is in ``front`` runs before the first
-    node's product, on what that reads.
+    ``kernel`` the weights of a pair (``flat``: as 1 x 9, not 3 x 3), and ``repeats`` how many of a
+    convolution's windows an element of its first operand is in. ``channel`` is what is moved for
+    each output channel, and ``entry`` for each input channel. ``steps`` run one after the other,
+    each with the overhead of an operator. ``lanes`` are the cycles of a vector unit's lane for each
+    row and output channel; a product of ``each_sample`` has no operand that samples share, one with
+    a ``block`` above 1 block-circulant weights: ``spectral`` of its ``macs`` are products of
+    spectra, the others transforms; ``attention`` is a fused kernel, of so many ``keys`` if it is
+    causal (0: it is not). A product is ``wide`` that computes in the format of activations, however
+    narrow that of the others is, and ``grouped`` where each of its groups has weights of its own,
+    as experts have; ``casts`` are made narrow here, for this product or for all that read what is
+    written. A ``cast`` only writes in another format what it reads. What is in ``front`` runs
+    before the first node's product, on what that reads.
     Everything is counted in numbers; a core's formats
     (``Core.bytes``) make them bytes.
     """
@@ -111,6 +114,7 @@ class Operator:
     entry: Moved = NOTHING
     row: Moved = NOTHING
     kernel: float = 1.0
+    flat: bool = False
     repeats: float = 1.0
     steps: int = 1
     lanes: float = 0.0

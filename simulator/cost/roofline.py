@@ -103,7 +103,8 @@ class Core:
             return self.vector_flops_per_s
         if operator.each_sample or operator.wide:
             return self.computed_flops_per_s or self.flops_per_s
-        return self.flops_per_s * (self.winograd if operator.kernel == WINOGRAD else 1.0)
+        small = operator.kernel == WINOGRAD and not operator.flat
+        return self.flops_per_s * (self.winograd if small else 1.0)
 
     def _unaligned(self, shard: Shard) -> bool:
         """Whether rows of one of the matrices are no multiple of ``align`` numbers.

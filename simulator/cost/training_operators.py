@@ -22,7 +22,7 @@ from workloads import RECEIVED, SENT, Layer, Network
 from workloads.layer_types import Kept, Operand, Role, Step
 from workloads.layer_types.base import STATISTICS
 from workloads.layer_types.other import BACKWARD_CAST, FORWARD_CAST, NORMS
-from workloads.tensors import INPUT
+from workloads.tensors import INPUT, sides
 from workloads.transforms import without_loss
 
 
@@ -227,7 +227,9 @@ class _TrainingOperators:
         fused = map(self.all.layers.__getitem__, self.all.fused_readers.get(layer.name, ()))
         macs = node.fused[0] if layer.type.computed and any(node.fused) else layer.macs
         spectral = layer.type.spectral_macs(layer)[1] if layer.block > 1 else 0
-        further = self.last_use[layer.shared or layer.name] != layer.name
+        moved = step.gradients[self.last_use[layer.shared or layer.name] != layer.name]
+        gradients = min(moved, 1.0)
+        pair = Moved(step.weights, gradients, adds=moved - gradients)
         return Operator(
             f"{layer.name} {step.what or phase}",
             index,
@@ -236,9 +238,10 @@ class _TrainingOperators:
             tuple(writes),
             macs=step.products * macs / pairs,
             exponentials=step.exponentials * macs / pairs,
-            pair=Moved(step.weights, step.gradients[further]).times(layer.weights, pairs),
+            pair=pair.times(layer.weights, pairs),
             row=Moved(*step.rows).times(row_share),
             kernel=layer.kernel_area if layer.weighted else 1.0,
+            flat=len({*sides(layer.kernel)}) > 1,
             repeats=_repeats(layer, phase),
             steps=step.times,
             lanes=worked_by(layer, fused, step.what, phase) / node.out_channels,

@@ -18,7 +18,8 @@ _BACKWARD = {
 _LIKE = {
     "gelu": "erf", "quick_gelu": "sigmoid", "silu": "sigmoid", "swish": "sigmoid",
     "hard_sigmoid": "relu", "hard_swish": "relu", "tanh_of_pairs": "tanh", "exp": "pow",
-    "log": "pow", "rsqrt": "sqrt", "avg_pool": "mean",
+    "log": "pow", "rsqrt": "sqrt", "avg_pool": "mean", "cross_entropy": "softmax",
+    "eager_cross_entropy": "softmax", "vocab_parallel_cross_entropy": "softmax",
 }  # fmt: skip
 """Operators that take as long as others."""
 _FREE = frozenset({"flatten", "reshape", "slice", "concat", "received", "sent", "shift"})

@@ -28,7 +28,7 @@ TILE = 32
 TILE_CYCLES = 4392
 START_CYCLES = 8192
 ELEMENT_BYTES = 4
-LOAD_ALONE, STORE_ALONE, TWO_STREAMS, THREE_STREAMS = 14.0, 11.0, 11.0, 8.0
+STORE_ALONE, TWO_STREAMS, THREE_STREAMS = 11.0, 11.0, 8.0
 """Bytes a cycle of one stream to or from DDR, by how many there are at once."""
 REACHED = 0.92
 """Part of these that is reached."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import ceil, lcm
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from hardware import Array, wires_of
 from planners import Axes
-from planners.axes.degrees import order_of
+from planners.axes.degrees import SPLITTING
 from simulator.collectives.choice import members_of, offer
 from simulator.collectives.groups import Rows, StridedGroups
 from simulator.engine.jobs import Ints
@@ -58,9 +59,8 @@ class ExchangeTimes:
     def __init__(self, array: Array, execution: Execution) -> None:
         self._array, self._execution, self._wires = array, execution, wires_of(array)
         self.nodes = Nodes(array)
-        self._order = order_of(execution.staging.axis_order if execution.staging else "")
         self._rows: dict[tuple[Axes, int], Ints] = {}
-        self._known: dict[tuple[str, int, int, int, float, tuple[int, ...]], float] = {}
+        self._known: dict[Hashable, float] = {}
 
     def bucketed(
         self,
@@ -115,7 +115,7 @@ class ExchangeTimes:
         if (axes, ep) not in self._rows:
             ways = {"tp": axes.tp, "cp": axes.cp, "dp": axes.dp // ep}
             shape: list[tuple[str, int]] = []
-            for axis in reversed(self._order[:-1]):
+            for axis in reversed(SPLITTING[:-1]):
                 shape += [(axis, ways[axis]), *([("ep", ep)] if axis == "dp" else [])]
             names = [name for name, _ in shape]
             devices = np.arange(axes.dp * axes.tp * axes.cp).reshape([many for _, many in shape])
@@ -131,10 +131,9 @@ class ExchangeTimes:
         if members == 1 or not size:
             return 0.0
         first = int(rows[0, 0])
-        stride, parted = int(rows[0, 1]) - first, self.nodes.parted(first, rows.size)
-        several = len(self._array.group.kinds) > 1
+        parted, several = self.nodes.parted(first, rows.size), len(self._array.group.kinds) > 1
         where = (*parted, first) if several else parted
-        key = what, count, members, stride, float(f"{size:.3g}"), where
+        key = what, count, (rows[0] - first).tobytes(), float(f"{size:.3g}"), where
         if key not in self._known:
             if any(parted):  # with others in the same nodes, which exchange as well
                 starts = range(-first, self._array.group.size - first - rows.size + 1, rows.size)
@@ -147,7 +146,7 @@ class ExchangeTimes:
     def send_s(self, axes: Axes, place: int, size: float) -> float:
         """Each device of a place sends ``size`` bytes to the same one of the next place."""
         each = axes.dp * axes.tp * axes.cp
-        key = "send", each, axes.pp, place, float(f"{size:.3g}"), ()
+        key = "send", each, axes.pp, place, float(f"{size:.3g}")
         if key not in self._known:
             sources = np.arange(place * each, (place + 1) * each)
             targets = (sources + each) % (each * axes.pp)

@@ -20,6 +20,7 @@ from functools import cached_property
 from math import inf
 
 from planners import PlanError
+from planners.axes.degrees import SPLITTING, order_of
 from planners.plan.updates import ARRIVAL
 from simulator.search.closed_form.bubbles import Stages
 from simulator.search.closed_form.exchange_times import Bucketed
@@ -46,6 +47,9 @@ class FirstPass(NetworkOnArray):
         """
         if layout.usual_schedule not in SCHEDULES:
             raise PlanError(f"schedule {layout.usual_schedule!r} has no closed form")
+        staging = self.execution.staging
+        if staging and order_of(staging.axis_order) != SPLITTING:
+            raise PlanError(f"axis-order {staging.axis_order!r} has no closed form")
         return _Step(self, layout, self.cuts(layout)).estimate(room)
 
 
@@ -68,6 +72,8 @@ class _Step(StepStages):
         for k, one in enumerate(self._stages):  # no pass takes less than its host
             forward_s[k] = max(forward_s[k], one.host_s)
             backward_s[k] = max(backward_s[k], one.host_back_s)
+            if self._layout.usual_schedule == "zero-bubble":  # errors hide no gradients
+                backward_s[k] += one.hidden_s
         samples, crossings = self._layout.micro_batch, self._of.crossings
         sent_s = [
             self._of.exchanges.handed_s(self._axes, k % self._axes.pp, samples * crossings[first])

@@ -83,6 +83,11 @@ class NetworkOnArray:
         layers = self._network.layers
         return sum(one.parameters > 0 if alone else one.weighted for one in layers)
 
+    def parts(self, piece: int) -> list[float]:
+        """The shares of a piece's weights that its layers have, the last layer first."""
+        sizes = [one.parameters for one in self._pieces.cut.networks[piece].layers]
+        return [one / sum(sizes) for one in reversed(sizes) if one]
+
     def micro_batches(self, layout: Layout) -> int:
         """Of each replica."""
         return self.batch // (layout.axes.dp * layout.micro_batch)

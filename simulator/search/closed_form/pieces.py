@@ -24,7 +24,7 @@ from planners.axes.stage_cuts import between_blocks, blocks_of, repeats_blocks, 
 from planners.order import Kind, Phase
 from planners.pipeline.staging import cut_into
 from planners.sizing import Floats
-from simulator.engine.operations import MOVING, Operation, Task, Worker
+from simulator.engine.operations import MOVING, Operation, Program, Task, Worker
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.engine.replay import run
 from simulator.engine.timeline import Timeline
@@ -42,12 +42,13 @@ class Piece(NamedTuple):
     """Seconds of a micro-batch and of the update, and bytes on the fullest device.
 
     ``backward_s`` includes what is computed again, and ``gradient_s``: products for gradients of
-    weights. ``state``, ``gradients`` and ``weights`` are held during the whole step, and ``kept``
-    from the forward to the backward pass, ``late`` from there until gradients of weights, where
-    those are a pass of their own. ``passing`` is the temporary memory of a pass. ``sums``
-    are gradients that the first backward pass makes, which needs ``beginning`` with what it has
-    made so far, and to which others add. ``before`` is what a pass needs until its first
-    gradient of weights, ``giving`` from there on, both without gradients and their dummies.
+    weights, which hide ``hidden_s`` of errors' exchanges. ``state``, ``gradients`` and ``weights``
+    are held during the whole step, and ``kept`` from the forward to the backward pass, ``late``
+    from there until gradients of weights, where those are a pass of their own. ``passing`` is the
+    temporary memory of a pass. ``sums`` are gradients that the first backward pass makes, which
+    needs ``beginning`` with what it has made so far, and to which others add. ``before`` is what a
+    pass needs until its first gradient of weights, ``giving`` from there on, both without
+    gradients and their dummies.
     ``experts`` are weights of experts. Of the update, ``launch_s`` do not depend on how many
     weights there are. ``host_s`` and ``host_back_s`` are what the host needs for layers of
     experts, forward and backward: no pass through a stage takes less.
@@ -56,6 +57,7 @@ class Piece(NamedTuple):
     forward_s: float
     backward_s: float
     gradient_s: float
+    hidden_s: float
     update_s: float
     launch_s: float
     host_s: float
@@ -85,11 +87,11 @@ class Alone(NamedTuple):
     readers: frozenset[int]
 
 
-UPDATE, LAUNCH, STATE, WEIGHTS, EXPERTS, KEPT, SUMS, PASSING, BEGINNING, BEFORE, GIVING = map(
+UPDATE, LAUNCH, STATE, WEIGHTS, EXPERTS, KEPT, SUMS, LATE, PASSING, BEGINNING, BEFORE, GIVING = map(
     Piece._fields.index,
     (
         *("update_s", "launch_s", "state", "weights", "experts"),
-        *("kept", "sums", "passing", "beginning", "before", "giving"),
+        *("kept", "sums", "late", "passing", "beginning", "before", "giving"),
     ),
 )
 """Columns of a table: seconds in front of ``STATE``, then bytes."""
@@ -109,7 +111,7 @@ class Table:
 
     def __init__(self, alone: Sequence[Piece], added: Sequence[Piece], tied: Tied | None) -> None:
         self.alone, self.added, self._tied = np.array(alone), np.array(added), tied
-        self._known: dict[tuple[int, int, int], Piece] = {}
+        self._known: dict[tuple[int, int, int, bool], Piece] = {}
         self.seconds = float(self.added[:, :2].sum())
         """Of a micro-batch through all pieces."""
 
@@ -125,9 +127,12 @@ class Table:
             alone[begin - first : middle - first] = table.alone[begin:middle]
         return added, alone
 
-    def stage(self, first: int, end: int, again: Again = None) -> Piece:
-        """A stage: times with what is exchanged at its entry, memory as it is by itself."""
-        key = first, end, again[1] if again else 0
+    def stage(self, first: int, end: int, again: Again = None, *, apart: bool = False) -> Piece:
+        """A stage: times with what is exchanged at its entry, memory as it is by itself.
+
+        Where gradients of weights are a pass ``apart``, what they need stays until then.
+        """
+        key = first, end, again[1] if again else 0, apart
         if key not in self._known:
             added, (alone, *_) = self.rows(first, end, again)
             times, held = added.sum(axis=0), added[1:].sum(axis=0) + alone
@@ -138,7 +143,8 @@ class Table:
                 held[TIED] -= of[TIED]
                 needs[: self._tied.owner - first + 2, BEGINNING] -= of[SUMS]  # the user had them
             # backward, what the pieces behind one have kept is free again
-            needs -= np.append(np.cumsum(added[:0:-1, KEPT])[::-1], 0.0)[:, None]
+            freed = added[:, KEPT] - (added[:, LATE] if apart else 0.0)
+            needs -= np.append(np.cumsum(freed[:0:-1])[::-1], 0.0)[:, None]
             made_behind = np.append(np.cumsum(added[:0:-1, SUMS])[::-1], 0.0)
             needs[:, BEGINNING] += made_behind
             most = needs[:, PASSING:].max(axis=0).tolist()
@@ -244,13 +250,18 @@ class Pieces:
         host_s = max(device.roofline.host_s for device, _ in part.group.kinds)
         found = _of_phase(worker, Phase.GRADIENT)
         gradients = [task for task in found if task.operation.layer in weights]
+        gradient_s, hidden_s = _seconds(gradients), 0.0
+        if free.overlap and own.tp * own.cp * own.ep > 1:
+            _, apart_ps = _ends(run(_without_gradients(program, weights)))
+            hidden_s = max(gradient_s - (backward_ps - apart_ps) / PICOSECONDS, 0.0)
         each = part.group.arithmetic
         weight = each.weight_bytes / each.gradient_bytes
         state = worker.held_bytes - worker.weight_bytes - worker.gradient_bytes
         return Piece(
             forward_ps / PICOSECONDS - late_s[0],
             (backward_ps - forward_ps) / PICOSECONDS - late_s[1],
-            _seconds(gradients),
+            gradient_s,
+            hidden_s,
             _seconds(updates),
             sum(_launch_s(task.operation, host_s) for task in updates),
             dispatch_s * layers / 3,
@@ -316,6 +327,19 @@ def _ends(timeline: Timeline) -> tuple[int, int]:
         elif one.phase != Phase.UPDATE and (one.kind, one.phase) != (Kind.SUMS, Phase.GRADIENT):
             backward = max(backward, one.end_ps)
     return forward, max(backward, forward)
+
+
+def _without_gradients(program: Program, weights: set[str]) -> Program:
+    """The same, where products for gradients of weights take no time."""
+
+    def quick(task: Task) -> Task:
+        of = task.operation
+        if not task.computes or of.phase != Phase.GRADIENT or of.layer not in weights:
+            return task
+        return task._replace(operation=replace(of, duration_ps=0, hbm_bytes=0.0))
+
+    workers = (replace(one, template=tuple(map(quick, one.template))) for one in program.workers)
+    return replace(program, workers=tuple(workers))
 
 
 def _of_phase(worker: Worker, phase: Phase) -> list[Task]:

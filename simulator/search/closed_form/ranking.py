@@ -53,7 +53,9 @@ class Ranking:
                 self._lightest(sorted(modes, key=lambda one: weight(one.recompute)))
                 if size not in self._least.get(split, {}) and not self.unknown:
                     first = modes[0]
-                    table = self._pass.table(first.axes, 0, size, first.recompute)
+                    # a number is of some blocks; in a table of it all would compute again
+                    again = "none" if first.recompute.isdecimal() else first.recompute
+                    table = self._pass.table(first.axes, 0, size, again)
                     ways = split.tp * split.cp
                     self._least.setdefault(split, {})[size] = table.seconds * ways / size
 

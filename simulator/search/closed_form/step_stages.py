@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from planners.sizing import Floats
 from simulator.search.closed_form.network_on_array import ZERO_STAGE_OF, Layout, NetworkOnArray
 from simulator.search.closed_form.pieces import (
     BEFORE,
@@ -26,8 +27,8 @@ class StepStages:
     def __init__(self, of: NetworkOnArray, layout: Layout, cuts: tuple[int, ...]) -> None:
         self._of, self._layout, self._axes, self._cuts = of, layout, layout.axes, cuts
         self._many = of.micro_batches(layout)
-        self._parts = ZERO_STAGE_OF.get(layout.update, 0)
         self._ways = layout.axes.dp * layout.axes.cp
+        self._parts = ZERO_STAGE_OF.get(layout.update, 0) if self._ways > 1 else 0
         self._tables = [self._tables_of(place) for place in range(layout.axes.pp)]
         self._stages = [
             self._stage(*ends, k % layout.axes.pp) for k, ends in enumerate(pairwise(cuts))
@@ -53,7 +54,8 @@ class StepStages:
     def _stage(self, first: int, end: int, place: int, whole: int | None = None) -> Piece:
         """A stage of pieces, or a part of one, which begins with piece ``whole``."""
         again = self._again(first, end, place, first if whole is None else whole)
-        return self._tables[place][0].stage(first, end, again)
+        apart = self._layout.usual_schedule == "zero-bubble"
+        return self._tables[place][0].stage(first, end, again, apart=apart)
 
     def _again(self, first: int, end: int, place: int, whole: int) -> Again:
         """The pieces that are computed again, where a number of blocks is: a stage's first ones."""
@@ -78,7 +80,10 @@ class StepStages:
         """Bytes on a device of a place that are held all the time."""
         held = 0.0
         for one in self._stages[place :: self._axes.pp]:
-            sizes, part = (one.state, one.gradients, one.weights), self._part(one)
+            part, gradients = self._part(one), one.gradients
+            if self._parts == 2:  # without dummies
+                gradients = min(gradients, one.weights / self._of.weight_share)
+            sizes = one.state, gradients, one.weights
             held += sum(sizes[self._parts :]) + part * sum(sizes[: self._parts])
             if self._many > 1 and self._parts == 3:
                 held += one.sums * part
@@ -105,13 +110,40 @@ class StepStages:
             kept += min(place, self._many - in_flight) * stages[0].late
         if self._parts < 2:
             return kept
-        buckets = 2 * self._of.exchanges.bucket_bytes(self._ways)
-        ends = []  # of passes, at their first piece: two buckets of gradients
-        for begins, one in zip(self._cuts[place :: self._axes.pp], stages, strict=False):
-            piece = self._stage(begins, begins + 1, place)
-            gone = one.kept + one.passing - piece.kept - piece.giving
-            ends.append(min(buckets, one.weights / self._of.weight_share) - gone)
+        ends = []  # of each piece's pass: gradients that are whole then
+        for k, one in enumerate(stages):
+            first, end = self._cuts[place + k * self._axes.pp :][:2]
+            again = self._again(first, end, place, first)
+            added, alone = self._tables[place][0].rows(first, end, again)
+            held = np.cumsum(np.append(alone[0, KEPT], added[1:, KEPT]))
+            needs = held + np.append(alone[0, GIVING], added[1:, GIVING])
+            most = float((needs + self._whole(first, added)).max())
+            ends.append(most - one.kept - one.passing)
         return kept + max(*ends, 0.0)
+
+    def _whole(self, first: int, added: Floats) -> Floats:
+        """Gradients that are whole at each piece of a stage: of a bucket, and of the one before.
+
+        Tied ones wait for their owner's. Without overlap a bucket is gone before the next one.
+        """
+        each, waits = added[:, WEIGHTS] / self._of.weight_share, np.zeros(len(added))
+        tied = self._of.tied
+        if tied and first <= tied.owner and tied.user < first + len(added):
+            size = tied.share * each[tied.owner - first]
+            each[tied.user - first] -= size
+            waits[tied.owner - first + 1 : tied.user - first + 1] = size
+            dummy = self._of.array.group.arithmetic.dummy_gradients
+            waits[tied.user - first] += size * self._of.weight_share * dummy
+        full, before, now = self._of.exchanges.bucket_bytes(self._ways), 0.0, 0.0
+        for k in reversed(range(len(each))):
+            most = 0.0
+            for part in self._of.parts(first + k):
+                if now >= full:
+                    before, now = now if self._of.execution.overlap else 0.0, 0.0
+                now += part * each[k]
+                most = max(most, before + now)
+            waits[k] += most
+        return waits
 
     def _passing_units(self) -> float:
         """The most at a unit's backward pass, where its weights are gathered.

@@ -78,15 +78,17 @@ class StageCosts:
         alone, pieces = self._pieces(kind, tp)
         parts = ZERO_STAGE_OF.get(self.execution.update, 0)
         count, room = self.array.group.leaves[kind], self._room_bytes(kind)
+        part = 1 / replicas if parts > 1 else 1.0  # of gradients
 
         def held(one: Piece) -> float:
             each = (one.state, one.gradients, one.weights)
             whole = sum(size / (replicas if k < parts else 1) for k, size in enumerate(each))
-            return whole + (0.0 if once else one.sums)
+            return whole + (0.0 if once else one.sums * part)
 
         seconds = _spans([one.seconds for one in pieces])
         seconds[np.tri(len(seconds), dtype=bool)] = inf
         update_s = _spans([one.update_s for one in pieces])
+        passing = _passing(alone, pieces, part if once else 0.0)
         members = self._members(kind, tp, replicas)
         sums_s = self._exposed_s(members, _spans(self._gradients(pieces)), seconds)
         return Option(
@@ -95,7 +97,7 @@ class StageCosts:
             replicas,
             seconds,
             sums_s + update_s / (replicas if parts else 1),
-            (_held([*map(held, pieces)], [*map(held, alone)]) + _passing(alone, pieces)) / room,
+            (_held([*map(held, pieces)], [*map(held, alone)]) + passing) / room,
             _held([one.kept for one in pieces], [one.kept for one in alone]) / room,
             self._send_s(kind, count - 1, self._crossing_bytes),
             self._send_s(kind, min(1, count - 1), self._crossing_bytes)[kind],
@@ -215,14 +217,16 @@ def _held(added: Sequence[float], alone: Sequence[float]) -> Floats:
     return found
 
 
-def _passing(alone: Sequence[Piece], added: Sequence[Piece]) -> Floats:
+def _passing(alone: Sequence[Piece], added: Sequence[Piece], made: float) -> Floats:
     """What pieces ``first`` to ``end - 1`` need at the most beside what they keep.
 
-    When a piece computes backward, what the pieces behind it kept is free again.
+    When a piece computes backward, what the pieces behind it kept is free again, and the share
+    ``made`` of their gradients is there.
     """
     found = np.zeros((len(added) + 1, len(added) + 1))
-    kept = np.cumsum([one.kept for one in added])
+    kept = np.cumsum([one.kept - made * one.sums for one in added])
     for first, one in enumerate(alone):
-        passing = np.array([one.passing, *(two.passing for two in added[first + 1 :])])
+        of = [one, *added[first + 1 :]]
+        passing = np.array([each.beginning if made == 1.0 else each.passing for each in of])
         found[first, first + 1 :] = np.maximum.accumulate(passing + kept[first:]) - kept[first:]
     return found

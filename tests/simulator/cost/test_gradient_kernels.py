@@ -58,6 +58,26 @@ def test_bytes_of_a_gradient(stack: str, format_: str, product: int, kernel: int
     assert [one.bytes for one in more] == ([kernel * WEIGHTS] if kernel else [])
 
 
+@pytest.mark.parametrize(
+    ("stack", "product", "kernel"),
+    [
+        ("megatron-lm-2025", 4 + 4, 0),  # reads main_grad and writes it, whichever use it is
+        ("megatron-2021", 2, 4 + 2 + 4),
+        ("torchtitan-2024", 4 + 4, 0),  # the use behind it has written what this one adds to
+    ],
+)
+def test_a_weights_other_uses_have_it_once(stack: str, product: int, kernel: int) -> None:
+    net = Builder("shared", INPUTS, 1)
+    net.linear("one", INPUTS)
+    net.linear("other", INPUTS, shared="one")
+    of = operators(net.build())
+    (gradient,), shard = of.nodes[0].gradient, unsplit(of.graph[0], ROWS)
+    maps, weights = 2 * ROWS * 2 * INPUTS, INPUTS * INPUTS
+    first, *more = costs([gradient], shard, core(f"stack={stack}", "precision=bf16"))
+    assert first.bytes == maps + product * weights
+    assert [one.bytes for one in more] == ([kernel * weights] if kernel else [])
+
+
 def test_the_kernel_takes_its_bytes_over_memory() -> None:
     of = core("stack=deepspeed-2022", "precision=bf16", "devices.0.roofline.host=0 s")
     product, kernel = costs([GRADIENT], SHARD, of)

@@ -380,6 +380,19 @@ def test_tied_gradients_begin_with_whichever_use_comes_first() -> None:
     assert log["head gradient"] == maps + logits + table + 4 * 64
 
 
+def test_a_weights_gradient_is_there_before_that_of_its_bias() -> None:
+    """Of eager PyTorch two kernels of a layer, of which the first reads the layer's input."""
+    net = Builder("biased", 1, 5)
+    net.embedding("table", 1000, 8)
+    net.linear("last", 3, bias=True)
+    ops = operators(eager(net.build()))
+    use = memory_use(ops, whole(ops, 1), PLAIN)
+    log = dict(zip(use.operators, (x - use.held_bytes for x in use.series), strict=True))
+    ids, maps, errors, made = 2 * 5, 2 * 40, 2 * 15, 4 * (3 * 8 + 3)
+    assert log["last gradient"] == ids + maps + maps + errors + made  # a map, and its gradient
+    assert log["last bias gradient"] == ids + maps + errors + made
+
+
 def test_resnet50_fits_where_it_was_run() -> None:
     """MLPerf ran 128 samples on each 8 GiB core of TPU v2; twice as many do not fit."""
     ops = operators(load_network("resnet50"))

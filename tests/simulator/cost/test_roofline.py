@@ -14,7 +14,7 @@ from simulator.cost.training_operators import operators
 from tests.effort import calls
 from tests.simulator.shapes import BYTES, PLAIN, halves, unsplit
 from tests.strategies import convolutional_networks, networks
-from workloads import Network, load_network
+from workloads import Builder, Network, load_network
 
 TILED = replace(PLAIN, tile=True)
 PRODUCT = Operator(
@@ -65,6 +65,11 @@ def test_winograd_is_for_kernels_of_three_by_three() -> None:
         assert slow.rate(other) == 1e6
     heads = replace(PRODUCT, each_sample=True)
     assert slow.rate(heads) == 1e6
+    for sides, rate in (((3, 3), 2.25e6), ((1, 9), 1e6), ((9, 1), 1e6)):
+        net = Builder("one", 4, 12, 12)
+        net.conv("conv", 5, sides)
+        (forward, *_) = operators(net.build()).nodes[0].forward
+        assert slow.rate(forward) == rate
 
 
 @given(st.floats(1e6, 1e13), st.floats(1e6, 1e12), st.floats(0, 1))

@@ -371,6 +371,26 @@ def test_stages_hold_what_their_pieces_hold(tmp_path: Path) -> None:
         assert expected == pytest.approx(found.peak_bytes / room, rel=0.08)
 
 
+@pytest.mark.parametrize(
+    ("update", "batch", "seq"),
+    [("gradients", 64, 2048), ("", 8, 64)],  # an eighth each; what the only pass makes, at its end
+)
+def test_stages_hold_their_gradients(update: str, batch: int, seq: int) -> None:
+    """All layers on each of eight devices, beside the simulated step."""
+    own, sets = "h100-cluster", ["nodes=1", "stack=none"]
+    array = load_array(own, sets, usual=True)
+    sizes = f"hidden=1024:heads=8:ffn=4096:seq={seq}:vocab=8192"
+    network = network_of(f"llama3-8b:layers=4:{sizes}", (), array)
+    execution = replace(usual(array), update=update)
+    options = StageCosts(network, execution.planned(array), execution, 1).options(batch)
+    one = next(o for o in options if (o.tp, o.replicas) == (1, 8))
+    how: dict[str, Any] = {"parallel": "dp=8", "micro_batch": 1, "zero": 2 if update else 0}
+    ran = accelarray.simulate(network, array=own, set=sets, batch=batch, **how)
+    (found,) = ran.timeline.memory
+    expected = (one.held + one.kept)[0, -1] * (found.capacity_bytes - found.reserve_bytes)
+    assert expected == pytest.approx(found.peak_bytes, rel=0.05)
+
+
 def test_sums_of_all_kinds_do_not_depend_on_their_order(tmp_path: Path) -> None:
     """A kind that is split four ways has a quarter of the gradients of one that is not."""
     found = []

@@ -53,6 +53,13 @@ def test_data_parallelism_is_an_estimate_too_and_other_plans_are_simulated() -> 
     assert (ran["estimated"], ran["iteration_s"]) == (False, run_case(owt)["iteration_s"])
 
 
+def test_axes_in_an_order_of_their_own_are_simulated() -> None:
+    """Replicas that are neighbours, and halves of a product that are not: in another order."""
+    usual = run_estimated(case("axes", parallel="dp=4,tp=2", axis_order="tp,cp,dp,pp"))
+    other = run_estimated(case("axes", parallel="dp=4,tp=2", axis_order="dp,tp,pp"))
+    assert (usual["estimated"], other["estimated"]) == (True, False)
+
+
 def test_what_does_not_fit_is_told() -> None:
     array = load_array("h100-cluster", ["nodes=1", 'devices.0.hbm.capacity="1 GiB"'], usual=True)
     small = Case(load_network("gpt2"), "data_parallel", array, 32, execution=deployed(array))

@@ -210,6 +210,7 @@ def test_fractions_fill_every_multiplier() -> None:
         ("other", "tanh", 27, 2),
         ("other", "gelu", 15, 1),
         ("other", "sqrt", 15, 16),
+        ("other", "vocab_parallel_cross_entropy", 10, 2),  # a softmax of the logits
         ("flatten", "", 0, 0),
         ("add", "", 1, 1),
     ],

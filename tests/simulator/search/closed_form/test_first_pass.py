@@ -21,7 +21,6 @@ from simulator.engine.operations import Sends
 from simulator.search.closed_form.exchange_times import ExchangeTimes
 from simulator.search.closed_form.first_pass import FirstPass
 from simulator.search.closed_form.network_on_array import Estimate, Layout
-from simulator.search.closed_form.ranking import Ranking
 from workloads import Builder, load_network
 
 SMALL = (
@@ -153,11 +152,27 @@ def test_memory_of_sums_from_where_they_are_made(network: str, choice: Choice) -
     assert estimate.peak_bytes == pytest.approx(most, rel=0.015)
 
 
+def test_what_late_gradients_need_stays_behind_errors() -> None:
+    """What blocks compute again is there until their weights have gradients."""
+    of = asked("gpt3-350m:layers=8", "h100-cluster", ("nodes=1", "stack=none"), 64)
+    choice = Choice(Axes(dp=2, pp=4), 32, "full", schedule="zero-bubble")
+    estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
+    most = max(one["peak_bytes"] for one in outputs["memory"])
+    assert estimate.peak_bytes == pytest.approx(most, rel=0.05)
+
+
 def seconds_of(of: Choices, choice: Choice) -> tuple[float, float]:
     """By the first pass, and by the engine."""
     return passing(of).estimate(of.layout(choice)).seconds, run_choice(of.case(choice))[
         "iteration_s"
     ]
+
+
+def test_errors_of_a_pass_of_their_own_do_not_hide_what_they_sum() -> None:
+    """Else gradients of weights hide sums of tp: 4 % of this step."""
+    of = asked("gpt2:layers=8", "h100-cluster", ("nodes=1",), 64)
+    ours, engine = seconds_of(of, Choice(Axes(dp=1, pp=2, tp=4), 4, schedule="zero-bubble"))
+    assert ours == pytest.approx(engine, rel=0.015)
 
 
 def test_sends_go_as_their_protocol_says() -> None:
@@ -198,6 +213,8 @@ def test_a_heads_logits_are_gone_when_its_weights_have_gradients() -> None:
         ("bert-base", Axes(dp=4, pp=2), "full"),
         ("gpt2:layers=8", Axes(dp=4, pp=2, vp=2), "full"),
         ("resnet50", Axes(dp=4, pp=2, vp=2), "none"),
+        ("vgg16", Axes(dp=8), "none"),  # of a layer more than a bucket, of all in the middle
+        ("bloom-560m:layers=4:seq=256", Axes(dp=8), "none"),  # whole from the head on
     ],
 )
 def test_memory_of_gradients_in_parts_of_stages(network: str, axes: Axes, recompute: str) -> None:
@@ -206,7 +223,7 @@ def test_memory_of_gradients_in_parts_of_stages(network: str, axes: Axes, recomp
     choice = Choice(axes, 1, recompute, "gradients")
     estimate, outputs = passing(of).estimate(of.layout(choice)), run_choice(of.case(choice))
     most = max(one["peak_bytes"] for one in outputs["memory"])
-    assert estimate.peak_bytes == pytest.approx(most, rel=0.06)
+    assert estimate.peak_bytes == pytest.approx(most, rel=0.045)
 
 
 @pytest.mark.parametrize(
@@ -401,21 +418,6 @@ def test_what_has_no_formula_is_told() -> None:
         first.estimate(Layout(Axes(dp=8, pp=2), 1, firsts=(0, 3)))
 
 
-def test_the_ranking_has_the_fastest_that_fit() -> None:
-    """Beside an estimate of every layout; what is computed again only where less does not fit."""
-    of = replace(asked(*SMALL[0]), varied=("tp", "sp", "pp", "vp", "micro-batch", "update"))
-    first = passing(of)
-    every = {of.layout(c): first.estimate(of.layout(c)) for c in of.choices()}
-    room = float(np.median([one.share for one in every.values()]))
-    ranking = Ranking(first, 20, room)
-    for split in of.splits():
-        ranking.add(split, map(of.layout, of.of(split)))
-    fitting = sorted(one.seconds for one in every.values() if one.share <= room)
-    found = sorted(one.seconds for one in ranking.fitting.values())
-    assert found[:20] == fitting[:20]
-    assert len(ranking.fitting) < len(fitting)
-
-
 def test_the_slower_kind_of_board_counts_wherever_it_stands(tmp_path: Path) -> None:
     """A TPU v2 computes at 45 of a v3's 123 TFLOP/s; boards have eight cores each."""
     slowest_s = []
@@ -447,6 +449,17 @@ def test_exchanges_of_unlike_places_take_their_own_time(first: int) -> None:
         for place in (first, 1 - first)
     }
     assert took[0] > 1.3 * took[1]
+
+
+def test_devices_with_the_same_experts_are_known_by_all_their_places() -> None:
+    """Of 16, four sum devices 0, 1, 8 and 9, in two nodes, or 0 to 3, in one."""
+    array = load_array("h100-cluster", ["nodes=2"], usual=True)
+    of = ExchangeTimes(array, deployed(array))
+    apart, beside = (
+        of.bucketed("all-reduce", axes, 0, 0.0, 1e9).whole_s
+        for axes in (Axes(dp=8, cp=2, ep=4), Axes(dp=4, cp=4, ep=4))
+    )
+    assert apart > 2 * beside
 
 
 def test_a_network_of_one_piece_sums_its_gradients_once() -> None:
