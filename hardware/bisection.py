@@ -70,9 +70,9 @@ class Bisection:
             self._alike[where] = self._alike.setdefault((group, halves, below), made)
         return self._alike[where]
 
-    def _place(self, sides: tuple[Group, Group], first: int) -> Hashable:
+    def _place(self, sides: tuple[Group, Group], first: int) -> tuple[int, int]:
         """What tells a split from others of its group."""
-        return None if self.wires is None else self.wires.place(*_ranges(sides, first))
+        return (-1, 0) if self.wires is None else self.wires.place(*_ranges(sides, first))
 
     def _moved(self, sides: tuple[Group, Group], first: int) -> bool:
         """Whether the second half is the first one again, only elsewhere."""

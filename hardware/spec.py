@@ -204,7 +204,7 @@ def flatten(data: Mapping[str, Any], origin: str, folder: Path | None = None) ->
         raise SpecError(f'{origin}: sources: must be a table of "key.path" = "text"')
     chips = data.get("chips")
     if dotted := [name for name in chips if "." in name] if isinstance(chips, dict) else []:
-        what = "no name has a dot here; give the device's file another one"
+        what = "a name cannot have a dot here; rename the file of the device"
         raise SpecError(f'{origin}: chips."{dotted[0]}": {what}')
     flat = dict(_leaves({key: value for key, value in data.items() if key != "sources"}, ""))
     if len(flat) > _MOST_SETTINGS:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hardware import Array, Group
 from planners.axes.degrees import AXES, Axes, order_of
-from planners.axes.node_types import Types, check_groups, types_along
+from planners.axes.node_types import Types, check_groups, experts, types_along
 from planners.axes.stage_devices import (
     Replicas,
     first_nodes_of,
@@ -86,6 +86,8 @@ class _Planning:
         self._graph = partition_graph(network)
         self._order = order_of(staging.axis_order)
         stages = stage_devices(staging.stage_hw) if staging.stage_hw else ()
+        if not any(map(experts, self._graph)):
+            axes = replace(axes, etp=0)  # there is nothing that it says
         self._axes = axes = on_devices(axes, stages) or axes.on(array.group.size, array.name)
         self._staging = replace(staging, stages=axes.pp, virtual=axes.vp)
         self._staging.check_recompute()

@@ -77,7 +77,7 @@ def max_load(
     units = units_of(graph)
     ideals = _ideals(graph.name, units)
     loads = _Loads(graph, units, ideals)
-    most = len(units.nodes)  # that have something to do
+    most = len(units.nodes)  # more have nothing to do
     best = np.full((min(cpus, most) + 1, min(devices, most) + 1, len(ideals)), np.inf)
     best[:, :, 0] = 0.0
     for first in range(1, len(ideals), _BLOCK):

@@ -11,6 +11,7 @@ import numpy as np
 
 from hardware import Array, Device, Wires, wires_of
 from hardware.array import Unit
+from hardware.interconnect.fabric import at_share
 from planners.order import Kind, Phase
 from simulator.asynchronous.errors import TrainingError
 from simulator.asynchronous.local_step import LocalStep, local_step, part_of, server_update_ps
@@ -255,10 +256,9 @@ def _port(array: Array, device: Device) -> tuple[float, float]:
         return tier.bytes_per_s * tier.rails, tier.latency_s
     own, latency_s = device.network_bytes_per_s, topology.latency_s
     bytes_per_s = topology.share * (own if topology.bytes_per_s is None else topology.bytes_per_s)
-    if latency_s is None:
-        later_s = device.network_half_bytes * (1 / bytes_per_s - 1 / own)
-        latency_s = device.network_latency_s + later_s
-    return bytes_per_s, latency_s
+    port = own, device.network_latency_s, device.network_half_bytes
+    own_s = at_share(bytes_per_s / own, *port)[1]
+    return bytes_per_s, own_s if latency_s is None else latency_s
 
 
 SHOWN = 6

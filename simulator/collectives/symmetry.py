@@ -285,8 +285,9 @@ class _Table:
             return None
         if not changes.any():
             return False
-        pairs = np.concatenate([sides, sides[:, ::-1]]).swapaxes(0, 1).reshape(2, -1)
-        goes = np.unique(pairs, axis=1)[0]
+        one, other = np.concatenate([sides, sides[:, ::-1]]).swapaxes(0, 1).reshape(2, -1) + 1
+        many = int(labels.max()) + 2
+        goes = np.unique(one * many + other) // many
         return True if (np.diff(goes) > 0).all() else None
 
     def sign(self, signature: Ints, own: Ints, flips: Flips) -> bool:

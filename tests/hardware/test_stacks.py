@@ -253,5 +253,5 @@ def test_an_empty_table_of_a_chip_says_nothing(write: Write) -> None:
 
 def test_a_chip_with_a_dot_in_its_name_is_told(write: Write) -> None:
     stack = write('kind = "stack"\n[chips."h1.5"]\nproducts = 0.5\n')
-    with pytest.raises(SpecError, match=r'chips\."h1\.5": no name has a dot here'):
+    with pytest.raises(SpecError, match=r'chips\."h1\.5": a name cannot have a dot here'):
         load_stack(stack)

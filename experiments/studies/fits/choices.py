@@ -141,12 +141,13 @@ class Choices:
     def splits(self) -> Iterator[Axes]:
         """Axes tp, sp, cp and ep of every combination, the others 1; small ones first."""
         ways, (first, step) = product(*(self._ways[name] for name in ("tp", "cp", "ep"))), self.part
+        etp = self.held.get("etp", 0) if any(map(experts, partition_graph(self.network))) else 0
         for tp, cp, ep in sorted(ways, key=lambda one: (one[0] * one[1], *one)):
             if (cp * ep).bit_length() % step != first:
                 continue
             free = tp > 1 and "sp" in self.varied and "sp" not in self.held
             for sp in (True, False) if free else (tp > 1 and "sp" in self.held,):
-                yield Axes(1, 1, tp, 1, ep, cp, sp, self.held.get("etp", 0))
+                yield Axes(1, 1, tp, 1, ep, cp, sp, etp)
 
     def of(self, split: Axes) -> Iterator[Choice]:
         """Every legal combination of a split whose weights fit into the devices' memory."""

@@ -73,7 +73,8 @@ class Tokens:
 
     Each puts one for all of its sources whenever it enters an iteration; at first
     there are ``most``: so nobody is more than that ahead of whoever it sends to. The
-    acknowledgements of notify-ack are such tokens: one is taken to send the next model.
+    acknowledgements of notify-ack are such tokens, too: each puts one when it has used a model,
+    and to send the next one a worker takes one.
     """
 
     def __init__(self, run: Run, most: int, cause: str = "tokens") -> None:
@@ -81,7 +82,7 @@ class Tokens:
         self._queues = [dict.fromkeys(one, most) for one in run.graph.neighbours]
 
     def put(self, w: int, count: int) -> None:
-        """A worker has entered an iteration, or jumped over so many."""
+        """Give so many to each source: for iterations entered, or for a model that was used."""
         for v in self._of[w]:
             self._run.after(self._run.cluster.latency_s(w, v), partial(self._came, w, v, count))
 

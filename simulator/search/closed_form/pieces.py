@@ -251,7 +251,7 @@ class Pieces:
         found = _of_phase(worker, Phase.GRADIENT)
         gradients = [task for task in found if task.operation.layer in weights]
         gradient_s, hidden_s = _seconds(gradients), 0.0
-        if free.overlap and own.tp * own.cp * own.ep > 1:
+        if gradients and free.overlap and own.tp * own.cp * own.ep > 1:
             _, apart_ps = _ends(run(_without_gradients(program, weights)))
             hidden_s = max(gradient_s - (backward_ps - apart_ps) / PICOSECONDS, 0.0)
         each = part.group.arithmetic

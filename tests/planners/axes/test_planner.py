@@ -209,3 +209,13 @@ def test_a_stage_for_stage_plan_is_readable_again() -> None:
     plan = planned(SMALL, nodes(2), "dp=2,tp=2,pp=2")
     assert Plan.from_json(plan.to_json()) == plan
     assert cut(load_network(SMALL), plan.pipeline.firsts if plan.pipeline else ()).ties == ()
+
+
+def test_how_experts_are_split_says_nothing_of_a_network_without_any() -> None:
+    """Megatron's default etp=1 of a dense model changes nothing."""
+    array, network = load_array("dgx-a100"), load_network("gpt2")
+    plans = [
+        planned_by_axes(network, DEPLOYED.planned(array), 16, Axes(dp=4, tp=2, etp=etp))
+        for etp in (0, 1)
+    ]
+    assert plans[0] == plans[1]
