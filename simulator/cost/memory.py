@@ -25,7 +25,7 @@ from simulator.cost import dummies
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
 from simulator.cost.zero_sharding import WHOLE, ZeroSharding, gathered, until_scattered
-from simulator.engine.operations import MOVING, DeviceMemory, Holding, all_classes
+from simulator.engine.operations import MOVING, Holding, all_classes
 from workloads.graph import Node
 
 
@@ -82,10 +82,11 @@ class MemoryUse:
             end = place + len(list(members))
             most, more = max(self.series[place:end]), self.kept[end - 1]
             at = self.series.index(most, place)
+            name = self.operators[at]
             full = tuple(s[at] - b for s, b in zip(self.moving, by, strict=True))
             left = tuple(s[end - 1] for s in self.moving_kept)
             after = tuple(n - b for n, b in zip(left, by, strict=True))
-            found[product] = Holding(most - before, more - before, full, after)
+            found[product] = Holding(most - before, more - before, full, after, name)
             before, place, by = more, end, left
         return found
 
@@ -185,36 +186,6 @@ def _over_time(held: Iterable[_Held], operators: int) -> tuple[list[float], list
         freed[item.last] += item.bytes
     series = [max(used, 0.0) for used in accumulate(change[:-1])]  # of nothing rounding leaves less
     return series, [max(used - gone, 0.0) for used, gone in zip(series, freed, strict=True)]
-
-
-def device_memory(
-    cores: Iterable[tuple[Device, MemoryUse, int]], reserve: float = 0.0
-) -> tuple[DeviceMemory, ...]:
-    """One entry for each device; ``cores`` are (device, their use, how many use it so).
-
-    The share ``reserve`` of the capacity is not theirs.
-    """
-    uses: dict[Device, list[tuple[MemoryUse, int]]] = {}
-    for device, use, many in cores:
-        uses.setdefault(device, []).append((use, many))
-    return tuple(_of_device(device, found, reserve) for device, found in uses.items())
-
-
-def _of_device(
-    device: Device, uses: Sequence[tuple[MemoryUse, int]], reserve: float
-) -> DeviceMemory:
-    fullest = max((use for use, _ in uses), key=lambda use: use.peak_bytes)
-    room_bytes = fullest.capacity_bytes * (1 - reserve)
-    return DeviceMemory(
-        device.name,
-        fullest.peak_bytes,
-        fullest.capacity_bytes,
-        fullest.operator,
-        sum(many for _, many in uses),
-        sum(many for use, many in uses if use.peak_bytes > room_bytes),
-        fullest.by_class,
-        fullest.capacity_bytes * reserve,
-    )
 
 
 def parameters(operators: Operators, node: int, shard: Shard) -> float:

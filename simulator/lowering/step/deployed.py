@@ -14,13 +14,12 @@ from itertools import starmap
 from hardware import Device, wires_of
 from planners.order import Item, Kind, Phase
 from planners.partition import SAME_WEIGHTS, Shard
-from simulator.cost.memory import MemoryUse, device_memory, memory_use, part_of_positions
+from simulator.cost.memory import MemoryUse, memory_use, part_of_positions
 from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, OperatorCost, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.cost.zero_sharding import WHOLE, ZeroSharding
-from simulator.engine.errors import OutOfMemoryError
-from simulator.engine.operations import DeviceMemory, Operation, overflow
+from simulator.engine.operations import Operation
 from simulator.lowering.step import order
 from simulator.lowering.step.exchanges import ExchangesOnWires
 from simulator.lowering.step.order import FsdpUnits, units_of
@@ -230,21 +229,6 @@ class Deployed(ExchangesOnWires):
             return held.rows * part * (1.0 if node.kind == "embedding" else inputs)
 
         return max(map(samples, readers)) * elements * self._arithmetic.activation_bytes
-
-    def memory(
-        self, classes: Iterable[tuple[Device, Shards, Fractions, int]]
-    ) -> tuple[DeviceMemory, ...]:
-        """The fullest core of each device; raises OutOfMemoryError where strictness asks for it."""
-        uses = (
-            (device, self.memory_use(device, shards, updated), many)
-            for device, shards, updated, many in classes
-        )
-        found = device_memory(uses, self.execution.memory_reserve)
-        if self.execution.strict_memory and (
-            fault := overflow(self.plan.network, self.plan.planner, self.array.name, found)
-        ):
-            raise OutOfMemoryError(fault)
-        return found
 
     def memory_use(  # noqa: D102
         self, device: Device, shards: Shards, updated: Fractions = ()

@@ -16,7 +16,7 @@ from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from planners.plan.updates import ARRIVAL
 from simulator.cost.memory import MemoryUse
-from simulator.engine.operations import DeviceMemory, Operation
+from simulator.engine.operations import Operation
 from simulator.lowering.execution import Execution
 from simulator.sharding.blocks import Shards
 from simulator.sharding.mesh import Division, Mesh
@@ -224,18 +224,6 @@ class Rules(ABC):
         """An exchange of a layer without the time that software hides behind products."""
         del collective, nodes
         return operation
-
-    def memory(
-        self, classes: Iterable[tuple[Device, Shards, Sequence[float], int]]
-    ) -> tuple[DeviceMemory, ...]:
-        """How full each device's HBM gets, of classes of so many workers that hold these shards.
-
-        They update those fractions of their weights.
-
-        Nothing where the rules do not say. Raises OutOfMemoryError where it must fit.
-        """
-        del classes
-        return ()
 
     def memory_use(
         self, device: Device, shards: Shards, updated: Sequence[float]

@@ -13,9 +13,11 @@ from planners import Plan
 from planners.order import shared_out
 from planners.partition import II, I, PartitionType, Shard, V
 from simulator import DEPLOYED, Execution, OutOfMemoryError, overflow, program_of, simulate
-from simulator.cost.memory import device_memory, memory_use
+from simulator.analysis.memory_timeline import device_memory
+from simulator.cost.memory import memory_use
 from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
+from simulator.engine.operations import Operation, Task, Worker
 from simulator.sharding.mesh import Counting, Division, Mesh
 from simulator.sharding.spec import INPUT, read_by
 from tests.simulator.cost.test_memory import chain, oracle, whole
@@ -145,10 +147,15 @@ def test_equal_devices_with_unequal_loads_by_hand() -> None:
     two, one, none = (tuple(whole(ops, rows)) for rows in (2, 1, 0))
     untiled = replace(board, roofline=replace(board.roofline, tile=False))
     core = core_of(untiled)
-    (memory,) = device_memory(
-        (untiled, memory_use(ops, shards, core), many)
-        for shards, many in ((two, 1), (one, 2), (none, 1))
-    )
+    workers = []
+    for shards, many in ((two, 1), (one, 2), (none, 1)):
+        use = memory_use(ops, shards, core)
+        tasks = tuple(
+            Task(Operation("compute", phase, ops.graph[v].name), held=held)
+            for (v, phase), held in use.by_product().items()
+        )
+        workers.append(Worker(untiled, tasks, (), many, unit="core", held_bytes=use.held_bytes))
+    (memory,) = device_memory(workers, ["", "", ""])
     own = max(oracle(ops, one))
     assert max(oracle(ops, two)) == memory.peak_bytes > 2000 > own
     assert (memory.cores, memory.cores_over, memory.fits) == (4, 1, False)
