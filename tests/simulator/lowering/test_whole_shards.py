@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import Array, Group, Topology
+from hardware import Array, Group, Topology, load_array
 from planners import Partition, PartitionType, Plan, Split, load_planner
 from planners.order import Kind, Phase
 from planners.partition import II, III, I
 from simulator import DEPLOYED, Execution, Timeline, simulate
+from simulator.lowering.models import rules_of
 from tests.wiring import device
-from workloads import Builder, Network
+from workloads import Builder, Network, load_network, partition_graph
 
 BYTES_PER_S = 1e9
 
@@ -159,3 +161,17 @@ def test_layers_whose_gradients_are_not_summed_fill_no_bucket() -> None:
         if (record.kind, record.phase) == (Kind.SUMS, Phase.GRADIENT)
     ]
     assert sums == ["fc3 and 2 more"]
+
+
+def test_who_sits_out_of_a_group_without_samples_is_who_the_plan_names() -> None:
+    """Four cores of two pairs, of each pair the first one works; one layer is the first pair's."""
+    network = load_network("lenet")
+    names = tuple(node.name for node in partition_graph(network))
+    pair = Split((Partition(I, 1.0),) * len(names), 0.0, (None, None), idle=True)
+    even = (Partition(I, 0.5),) * (len(names) - 1)
+    root = Split((Partition(I, 1.0), *even), 0.0, (pair, replace(pair)))
+    plan = Plan("mine", network.name, 8, "time", names, root)
+    array = DEPLOYED.planned(load_array("h100-cluster", ["nodes=1"])).part(0, 4)
+    second = rules_of(network, plan, array, DEPLOYED, folded=True).root.halves[1]
+    assert [second.halves.index(half) for half in second.working_halves] == [0]
+    assert simulate(network, plan, array, DEPLOYED).idle_cores == 2
