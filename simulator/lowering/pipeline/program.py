@@ -137,6 +137,7 @@ class _Writing:
                 array = array.slower(self._execution.paces[of.place])
             plan = of.plan_of(replica)
             found.append(rules_of(network, plan, array, self._execution, folded=self._folded))
+            found[-1].replicas = place.replicas * self._copies
         return found
 
     def program(self, batches: int) -> Program:

@@ -129,10 +129,10 @@ class Deployed(ExchangesOnWires):
 
     @cached_property
     def _ranks(self) -> int:
-        """How many cores have the same weights, of the first layer that has any."""
+        """How many cores of all replicas have the same weights, of the first layer with any."""
         first = next((v for v, work in enumerate(self._work) if work.pair_parameters), 0)
         (part, *_) = self._parts
-        return _same_weights(part, first)
+        return self.replicas * _same_weights(part, first)
 
     @property
     def _fsdp_units(self) -> FsdpUnits:

@@ -75,6 +75,8 @@ class Rules(ABC):
         """Nodes that read from another stage what lies by positions, and gather it themselves."""
         self.sent_in_parts: frozenset[int] = frozenset()
         """Nodes whose sums another stage wants by positions."""
+        self.replicas = 1
+        """Of its stage, which sum their gradients."""
         self.choices: dict[Operation, tuple[Operation, ...]] = {}
         """Of operations that several units of a core can do, what each of these would do."""
         self._prepare()
