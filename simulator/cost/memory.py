@@ -42,7 +42,10 @@ class MemoryUse:
     capacity_bytes: float
     kept: tuple[float, ...] = ()
     products: tuple[tuple[int, Phase], ...] = ()
-    """Of each operator, the node and phase, whose operators come one after the other."""
+    """Of each operator, the node and phase, whose operators come one after the other.
+
+    In an order of its own each is by itself: its number, and its phase.
+    """
     weight_bytes: float = 0.0
     """Of ``held_bytes`` the weights as operators read them: what another version of them takes."""
     accumulated: dict[tuple[int, Phase], float] = field(default_factory=dict)
@@ -102,12 +105,12 @@ class _Held:
 
 
 def _accumulated(
-    gradients: Iterable[_Held], mine: Sequence[Operator]
+    gradients: Iterable[_Held], products: Sequence[tuple[int, Phase]]
 ) -> dict[tuple[int, Phase], float]:
-    """Bytes of gradients, by the node and phase of the operator that begins to make them."""
+    """Bytes of gradients, by the product that begins to make them."""
     found: dict[tuple[int, Phase], float] = {}
     for item in gradients:
-        begins = mine[item.first].node, mine[item.first].phase
+        begins = products[item.first]
         found[begins] = found.get(begins, 0.0) + item.bytes
     return found
 
@@ -132,6 +135,7 @@ def memory_use(
     """
     chosen = operators.schedule() if order is None else order
     mine = [op for op in chosen if not shards[op.node].empty]
+    products = [(op.node if order is None else i, op.phase) for i, op in enumerate(mine)]
     own = [0.0 if s.empty else parameters(operators, v, s) for v, s in enumerate(shards)]
     rest = [*(1.0 - part for part in updated), *[0.0] * (len(own) - len(updated))]
     gradients, passing = _gradients(operators, mine, shards, core, parts, rest)
@@ -163,9 +167,9 @@ def memory_use(
         state,
         core.hbm_capacity_bytes,
         tuple(state + moving for moving in kept),
-        tuple((op.node, op.phase) for op in mine),
+        tuple(products),
         core.bytes.weight * (many + brought) - away,
-        _accumulated(gradients, mine),
+        _accumulated(gradients, products),
         tuple(tuple(one) for one, _ in by_class),
         tuple(tuple(one) for _, one in by_class),
         buffer,

@@ -209,11 +209,6 @@ class Holding(NamedTuple):
     more_by: tuple[float, ...] = ()
     at: str = ""
 
-    @property
-    def released(self) -> Holding:
-        """The same, and nothing more afterwards."""
-        return self._replace(more=0.0, more_by=(0.0,) * len(self.more_by))
-
 
 NOTHING_HELD = Holding()
 

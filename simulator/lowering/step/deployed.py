@@ -42,7 +42,7 @@ class Deployed(ExchangesOnWires):
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
         self._made: list[tuple[Device, Core]] = []
-        self._uses: dict[tuple[Device, Shards, Fractions], MemoryUse] = {}
+        self._uses: dict[tuple[Device, Shards, Fractions, tuple[Operation, ...]], MemoryUse] = {}
         self.operator_of: dict[Operation, Operator] = {}  # of those on units
 
     def _division(self) -> Division:
@@ -216,7 +216,9 @@ class Deployed(ExchangesOnWires):
         made = [on_units(operator, name, held, device, core) for operator in work]
         found = [min(choice, key=lambda one: one.duration_ps) for choice in made]
         self.choices |= {best: of for best, of in zip(found, made, strict=True) if len(of) > 1}
-        self.operator_of.update(zip(found, work, strict=True))
+        self.operator_of |= {
+            one: of for choice, of in zip(made, work, strict=True) for one in choice
+        }
         return found
 
     def input_bytes(self, elements: float, readers: Iterable[int], shards: Shards) -> float:
@@ -231,15 +233,20 @@ class Deployed(ExchangesOnWires):
         return max(map(samples, readers)) * elements * self._arithmetic.activation_bytes
 
     def memory_use(  # noqa: D102
-        self, device: Device, shards: Shards, updated: Fractions = ()
+        self,
+        device: Device,
+        shards: Shards,
+        updated: Fractions = (),
+        order: Sequence[Operation] = (),
     ) -> MemoryUse:
         held = tuple(starmap(self.held, enumerate(shards)))
-        if (key := (device, held, tuple(updated))) not in self._uses:
+        if (key := (device, held, tuple(updated), tuple(order))) not in self._uses:
             core = self._core(device)
             self._uses[key] = memory_use(
                 self._operators,
                 held,
                 core,
+                [self.operator_of[one] for one in order] if order else None,
                 updated=updated,
                 parts=self._parts_held,
                 received=self.received_in_parts,

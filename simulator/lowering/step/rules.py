@@ -228,10 +228,17 @@ class Rules(ABC):
         return operation
 
     def memory_use(
-        self, device: Device, shards: Shards, updated: Sequence[float]
+        self,
+        device: Device,
+        shards: Shards,
+        updated: Sequence[float],
+        order: Sequence[Operation] = (),
     ) -> MemoryUse | None:
-        """One worker's HBM over a step; None where the rules do not say."""
-        del device, shards, updated
+        """One worker's HBM over a step; None where the rules do not say.
+
+        What units do is done in an ``order`` of its own.
+        """
+        del device, shards, updated, order
         return None
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:

@@ -244,11 +244,26 @@ class Writer:
                 ends[line] = ready_ps + round(took_s * PICOSECONDS)
         return core_ps
 
+    def _hold(self, program: WorkerProgram) -> None:
+        """Say what its operators hold in the order in which units do them."""
+        tasks = program.tasks
+        lines = [line for line in program.order() if tasks[line].computes]
+        done = [tasks[line].operation for line in lines]
+        use = self.rules.memory_use(program.device, program.shards, program.updated, done)
+        if use is None:
+            return
+        for line, (of, held) in zip(lines, use.by_product().items(), strict=True):
+            once = use.accumulated.get(of, 0.0)
+            tasks[line] = tasks[line]._replace(held=held, accumulated=once)
+
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""
         rules, exchange_s = self.rules, partial(alone_s, self.rules.wires)
         in_layers = rules.update_order == LAYERS
         order_by_units(self.programs, rules.choices, exchange_s, in_layers=in_layers)
+        for program in self.programs:
+            if program.units and self._memory:
+                self._hold(program)
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)
         return tree

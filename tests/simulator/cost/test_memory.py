@@ -36,13 +36,14 @@ def oracle(
     shards: Sequence[Shard],
     updated: Sequence[float] | None = None,
     scattered: Collection[int] = (),
+    order: Sequence[Operator] = (),
 ) -> list[float]:
     """At each operator, everything is looked up anew: who touched it before, who will after.
 
     Of a parameter 2 bytes as operators read it; 8 more of each that the core updates. Of what
     ``scattered`` nodes make, cores keep positions: as large a part as of the sum's terms.
     """
-    mine = [op for op in ops.schedule() if not shards[op.node].empty]
+    mine = [op for op in order or ops.schedule() if not shards[op.node].empty]
     kept = [
         shard.inputs * shard.groups / node.in_channels if v in scattered else 1.0
         for v, (shard, node) in enumerate(zip(shards, ops.graph, strict=True))

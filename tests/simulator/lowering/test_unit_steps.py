@@ -154,8 +154,8 @@ def test_a_micro_batch_has_its_part_of_the_updates_that_the_engine_does(
         set=["devices.0.count=4"],
         batch=64,
         micro_batches=8,
-        stages=2 if planner == "data_parallel" else None,
         schedule=schedule,
+        **{"stages": 2} if planner == "data_parallel" else {},
     )
     (first, *_), columns = made.timeline.program.workers, made.timeline.columns
     assert first.rank_program is not None
