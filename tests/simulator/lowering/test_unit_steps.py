@@ -155,7 +155,7 @@ def test_a_micro_batch_has_its_part_of_the_updates_that_the_engine_does(
         batch=64,
         micro_batches=8,
         schedule=schedule,
-        **{"stages": 2} if planner == "data_parallel" else {},
+        stages=2 if planner == "data_parallel" else 1,
     )
     (first, *_), columns = made.timeline.program.workers, made.timeline.columns
     assert first.rank_program is not None
