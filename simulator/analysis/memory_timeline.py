@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.order import Phase
-from simulator.analysis.worker_records import RowsByOperation, worker_rows
+from simulator.analysis.worker_records import RowsByOperation
 from simulator.engine.operations import (
     MOVING,
+    Board,
+    DeviceMemory,
     Instruction,
     Operation,
     Part,
@@ -128,7 +130,7 @@ class _Pass(NamedTuple):
     in_flight: int
 
 
-def held(worker: Worker, rank_program: RankProgram) -> Iterator[Held]:
+def held(worker: Worker) -> Iterator[Held]:
     """Every computation in its order.
 
     Activations of a micro-batch are held from forward to backward, sums of gradients from
@@ -136,7 +138,7 @@ def held(worker: Worker, rank_program: RankProgram) -> Iterator[Held]:
     weights that somebody still needs beside the newest takes as much as weights do.
     A stage that computes forward again holds its inputs alone meanwhile.
     """
-    for one in _passes(worker, rank_program):
+    for one in _passes(worker, worker.followed()):
         level, extra = one.level, (one.versions - 1) * worker.weight_bytes
         computed = one.computed
         each = zip(computed.operations, computed.most, computed.more, strict=True)
@@ -153,10 +155,10 @@ def held(worker: Worker, rank_program: RankProgram) -> Iterator[Held]:
             level += more
 
 
-def peak(worker: Worker, rank_program: RankProgram) -> Held | None:
+def peak(worker: Worker) -> Held | None:
     """The computation with the most, the first of such; None where there is none."""
     found: Held | None = None
-    for one in _passes(worker, rank_program):
+    for one in _passes(worker, worker.followed()):
         if one.computed.operations:
             inside, number = one.computed.fullest
             extra = (one.versions - 1) * worker.weight_bytes
@@ -250,16 +252,15 @@ def filled(timeline: Timeline, worker: int) -> Iterator[Filled]:
 
     What a worker holds grows and shrinks with what it computes: activations
     that wait for backward, gradients that wait for the update. Its template
-    says by how much each line does; how often, and in which order, is read
-    from the records, so that several micro-batches in flight add up. With an
-    rank program the order is known, and each record is one of it; what several units of a
+    says by how much each line does, its program in which order; what several units of a
     core do at once is held as if they did it in that order.
     """
-    mine, known = timeline.program.workers[worker], bool(timeline.memory)
-    walk = _in_stages if mine.rank_program is not None else _in_one
-    for start_ps, end_ps, most, versions, moving in walk(timeline, worker):
-        by_class = classes_of(mine, versions, moving) if known else ()
-        yield Filled(start_ps, end_ps, most, by_class)
+    mine, columns = timeline.program.workers[worker], timeline.columns
+    found = RowsByOperation(timeline, worker)
+    for one in held(mine):
+        row = found.next(one.operation, one.micro_batch)
+        by_class = classes_of(mine, one.versions, one.by_class) if timeline.memory else ()
+        yield Filled(columns.start[row], columns.end[row], one.most, by_class)
 
 
 def at_rest(timeline: Timeline, worker: int) -> tuple[float, ...]:
@@ -269,52 +270,64 @@ def at_rest(timeline: Timeline, worker: int) -> tuple[float, ...]:
 
 def fullest(timeline: Timeline) -> int:
     """The worker whose cores hold the largest share of their capacity, the first of such."""
-    workers = timeline.program.workers
-    shares = [
-        _most(one) / (one.device.hbm_capacity_bytes / one.device.cores_per_chip) for one in workers
-    ]
+    shares = [_most(one, peak(one)) / _capacity(one) for one in timeline.program.workers]
     return shares.index(max(shares))
 
 
-def _most(worker: Worker) -> float:
-    """The most that a worker holds, by its program."""
-    if worker.rank_program is not None:
-        top = peak(worker, worker.rank_program)
-        return worker.held_bytes if top is None else top.most
-    most = level = worker.held_bytes
-    for task in worker.template:
-        most, level = max(most, level + task.held.most), level + task.held.more
-    return most
+def device_memory(
+    workers: Sequence[Worker], names: Sequence[str], reserve: float = 0.0
+) -> tuple[DeviceMemory, ...]:
+    """One entry for each place and device; ``names`` are the workers' places.
+
+    A place without a name is called as its device. Bytes are those of the fullest core. The share
+    ``reserve`` of capacities is not theirs.
+    """
+    found: dict[tuple[Board, str], list[tuple[Worker, Held | None]]] = {}
+    for worker, name in zip(workers, names, strict=True):
+        found.setdefault((worker.device, name), []).append((worker, peak(worker)))
+    return tuple(
+        _of_place(f"{name} ({device.name})" if name else device.name, uses, reserve)
+        for (device, name), uses in found.items()
+    )
 
 
-Step = tuple[int, int, float, int, tuple[float, ...]]
-"""Start, end, the most, versions of the weights, and of the most what comes and goes (MOVING)."""
+def _of_place(
+    name: str, uses: Sequence[tuple[Worker, Held | None]], reserve: float
+) -> DeviceMemory:
+    """What the fullest of some workers holds, the first of such."""
+    most = [_most(*use) for use in uses]
+    (worker, top), capacity = uses[most.index(max(most))], _capacity(uses[0][0])
+    where, versions, by_class = "", 1, (0.0,) * len(MOVING)
+    if top is not None:
+        versions, by_class = top.versions, top.by_class
+        copies = f", {versions} versions of the weights" if versions > 1 else ""
+        turn = f", micro-batch {top.micro_batch}{copies}" if worker.rank_program else ""
+        at = next(one.held.at for one in worker.template if one.operation is top.operation)
+        where = f"{at or f'{top.operation.layer} {top.operation.phase}'}{turn}"
+    return DeviceMemory(
+        name,
+        max(most),
+        capacity,
+        where,
+        sum(one.cores for one, _ in uses),
+        sum(
+            one.cores
+            for (one, _), size in zip(uses, most, strict=True)
+            if size > (1 - reserve) * capacity
+        ),
+        classes_of(worker, versions, by_class),
+        reserve * capacity,
+    )
 
 
-def _in_stages(timeline: Timeline, worker: int) -> Iterator[Step]:
-    mine, columns = timeline.program.workers[worker], timeline.columns
-    if mine.rank_program is None:
-        return
-    found = RowsByOperation(timeline, worker)
-    for one in held(mine, mine.rank_program):
-        row = found.next(one.operation, one.micro_batch)
-        yield columns.start[row], columns.end[row], one.most, one.versions, one.by_class
+def _most(worker: Worker, top: Held | None) -> float:
+    """The most that a worker holds."""
+    return worker.held_bytes if top is None else top.most
 
 
-def _in_one(timeline: Timeline, worker: int) -> Iterator[Step]:
-    mine, columns = timeline.program.workers[worker], timeline.columns
-    rows = worker_rows(timeline)[worker].computed.tolist()
-    rows.sort(key=columns.start.__getitem__)
-    changes = {task.operation: task.held for task in mine.template}
-    nothing = (0.0,) * len(MOVING)
-    level, moving = mine.held_bytes, nothing
-    for row in rows:
-        most, more, most_by, more_by = changes[timeline.operations[columns.operation[row]]]
-        # sums of what comes and goes may end a little below nothing, by rounding
-        at_most = tuple(max(a + b, 0.0) for a, b in zip(moving, most_by or nothing, strict=True))
-        yield columns.start[row], columns.end[row], max(level + most, 0.0), 1, at_most
-        level += more
-        moving = tuple(a + b for a, b in zip(moving, more_by or nothing, strict=True))
+def _capacity(worker: Worker) -> float:
+    """Bytes of one of its cores' HBM."""
+    return worker.device.hbm_capacity_bytes / worker.device.cores_per_chip
 
 
 def classes_of(worker: Worker, versions: int, moving: tuple[float, ...]) -> tuple[float, ...]:

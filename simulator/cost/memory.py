@@ -25,7 +25,7 @@ from simulator.cost import dummies
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
 from simulator.cost.zero_sharding import WHOLE, ZeroSharding, gathered, until_scattered
-from simulator.engine.operations import MOVING, DeviceMemory, Holding, all_classes
+from simulator.engine.operations import MOVING, Holding, all_classes
 from workloads.graph import Node
 
 
@@ -42,7 +42,10 @@ class MemoryUse:
     capacity_bytes: float
     kept: tuple[float, ...] = ()
     products: tuple[tuple[int, Phase], ...] = ()
-    """Of each operator, the node and phase, whose operators come one after the other."""
+    """Of each operator, the node and phase, whose operators come one after the other.
+
+    In an order of its own each is by itself: its number, and its phase.
+    """
     weight_bytes: float = 0.0
     """Of ``held_bytes`` the weights as operators read them: what another version of them takes."""
     accumulated: dict[tuple[int, Phase], float] = field(default_factory=dict)
@@ -82,10 +85,11 @@ class MemoryUse:
             end = place + len(list(members))
             most, more = max(self.series[place:end]), self.kept[end - 1]
             at = self.series.index(most, place)
+            name = self.operators[at]
             full = tuple(s[at] - b for s, b in zip(self.moving, by, strict=True))
             left = tuple(s[end - 1] for s in self.moving_kept)
             after = tuple(n - b for n, b in zip(left, by, strict=True))
-            found[product] = Holding(most - before, more - before, full, after)
+            found[product] = Holding(most - before, more - before, full, after, name)
             before, place, by = more, end, left
         return found
 
@@ -101,12 +105,12 @@ class _Held:
 
 
 def _accumulated(
-    gradients: Iterable[_Held], mine: Sequence[Operator]
+    gradients: Iterable[_Held], products: Sequence[tuple[int, Phase]]
 ) -> dict[tuple[int, Phase], float]:
-    """Bytes of gradients, by the node and phase of the operator that begins to make them."""
+    """Bytes of gradients, by the product that begins to make them."""
     found: dict[tuple[int, Phase], float] = {}
     for item in gradients:
-        begins = mine[item.first].node, mine[item.first].phase
+        begins = products[item.first]
         found[begins] = found.get(begins, 0.0) + item.bytes
     return found
 
@@ -131,6 +135,7 @@ def memory_use(
     """
     chosen = operators.schedule() if order is None else order
     mine = [op for op in chosen if not shards[op.node].empty]
+    products = [(op.node if order is None else i, op.phase) for i, op in enumerate(mine)]
     own = [0.0 if s.empty else parameters(operators, v, s) for v, s in enumerate(shards)]
     rest = [*(1.0 - part for part in updated), *[0.0] * (len(own) - len(updated))]
     gradients, passing = _gradients(operators, mine, shards, core, parts, rest)
@@ -162,9 +167,9 @@ def memory_use(
         state,
         core.hbm_capacity_bytes,
         tuple(state + moving for moving in kept),
-        tuple((op.node, op.phase) for op in mine),
+        tuple(products),
         core.bytes.weight * (many + brought) - away,
-        _accumulated(gradients, mine),
+        _accumulated(gradients, products),
         tuple(tuple(one) for one, _ in by_class),
         tuple(tuple(one) for _, one in by_class),
         buffer,
@@ -185,36 +190,6 @@ def _over_time(held: Iterable[_Held], operators: int) -> tuple[list[float], list
         freed[item.last] += item.bytes
     series = [max(used, 0.0) for used in accumulate(change[:-1])]  # of nothing rounding leaves less
     return series, [max(used - gone, 0.0) for used, gone in zip(series, freed, strict=True)]
-
-
-def device_memory(
-    cores: Iterable[tuple[Device, MemoryUse, int]], reserve: float = 0.0
-) -> tuple[DeviceMemory, ...]:
-    """One entry for each device; ``cores`` are (device, their use, how many use it so).
-
-    The share ``reserve`` of the capacity is not theirs.
-    """
-    uses: dict[Device, list[tuple[MemoryUse, int]]] = {}
-    for device, use, many in cores:
-        uses.setdefault(device, []).append((use, many))
-    return tuple(_of_device(device, found, reserve) for device, found in uses.items())
-
-
-def _of_device(
-    device: Device, uses: Sequence[tuple[MemoryUse, int]], reserve: float
-) -> DeviceMemory:
-    fullest = max((use for use, _ in uses), key=lambda use: use.peak_bytes)
-    room_bytes = fullest.capacity_bytes * (1 - reserve)
-    return DeviceMemory(
-        device.name,
-        fullest.peak_bytes,
-        fullest.capacity_bytes,
-        fullest.operator,
-        sum(many for _, many in uses),
-        sum(many for use, many in uses if use.peak_bytes > room_bytes),
-        fullest.by_class,
-        fullest.capacity_bytes * reserve,
-    )
 
 
 def parameters(operators: Operators, node: int, shard: Shard) -> float:

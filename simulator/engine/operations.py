@@ -200,18 +200,14 @@ class Holding(NamedTuple):
 
     ``most`` is the largest number of bytes while it runs, and ``more`` the number afterwards, both
     above those before it. ``most_by`` and ``more_by`` are the same by memory class (``MOVING``),
-    where these are known.
+    where these are known. The most is held ``at`` that operator, where somebody says so.
     """
 
     most: float = 0.0
     more: float = 0.0
     most_by: tuple[float, ...] = ()
     more_by: tuple[float, ...] = ()
-
-    @property
-    def released(self) -> Holding:
-        """The same, and nothing more afterwards."""
-        return Holding(self.most, 0.0, self.most_by, (0.0,) * len(self.more_by))
+    at: str = ""
 
 
 NOTHING_HELD = Holding()
@@ -370,6 +366,13 @@ class Worker:
     rank_program: RankProgram | None = None
     units: tuple[str, ...] = ()
     contention: float = 0.0
+
+    def followed(self, micro_batch: int = 0) -> RankProgram:
+        """Its rank program; without one, its template once."""
+        if self.rank_program is not None:
+            return self.rank_program
+        once = Instruction(frozenset({Part.FORWARD}), 0, micro_batch)
+        return RankProgram((once,), {(0, Part.FORWARD): tuple(range(len(self.template)))})
 
     @property
     def cores(self) -> int:

@@ -283,10 +283,8 @@ def replay(machine: Machine, worker: int, micro_batch: int = 0) -> Process:
     has several units, each computes in order: all get everything at once, to be waited
     for in the end.
     """
-    lines = tuple(range(len(machine.program.workers[worker].template)))
-    once = Instruction(frozenset({Part.FORWARD}), 0, micro_batch)
-    whole = RankProgram((once,), {(0, Part.FORWARD): lines})
-    return Follower(machine, worker, whole, least_block=2).follow()
+    once = machine.program.workers[worker].followed(micro_batch)
+    return Follower(machine, worker, once, least_block=2).follow()
 
 
 def run(program: Program, *, repeat: bool = True) -> Timeline:

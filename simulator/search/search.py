@@ -14,7 +14,7 @@ from simulator.cost.memory import capacity_bytes
 from simulator.engine.errors import OutOfMemoryError
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.lowering.models import rules_of
-from simulator.lowering.step.training_step import step_memory
+from simulator.lowering.step.training_step import training_step
 from simulator.search.bounds import work_bound_s
 from simulator.search.candidates import (
     alone,
@@ -70,7 +70,7 @@ def search(
         free = replace(execution, strict_memory=False)
         plan = search(network, array, batch, objective, execution=free)
         rules = rules_of(network, plan, array, free, folded=True)
-        if all(one.fits for one in step_memory(rules)):
+        if all(one.fits for one in training_step(rules).memory):
             return plan
     trained = execution.model == "deployed" and not execution.inference
     judge = Judge(network, array, execution, arrival=trained and not execution.update_order)

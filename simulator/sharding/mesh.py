@@ -46,8 +46,8 @@ class Mesh:
     types: tuple[tuple[PartitionType, ...], ...] = ()
     block: Block | None = None
     """What each core of a block holds."""
-    idle: bool = False
-    """Whether one of the halves sits out."""
+    working: tuple[int, ...] = (0, 1)
+    """The halves that do not sit out, by number."""
 
     @property
     def cores(self) -> int:
@@ -55,11 +55,14 @@ class Mesh:
         return self.group.size
 
     @property
+    def idle(self) -> bool:
+        """Whether one of the halves sits out."""
+        return len(self.working) == 1
+
+    @property
     def working_halves(self) -> tuple[Mesh, ...]:
         """The halves that do not sit out."""
-        if not self.idle:
-            return self.halves
-        return (self.halves[int(self.partitions[0].share == 0.0)],)
+        return (self.halves[self.working[0]],) if self.idle else self.halves
 
     @cached_property
     def split_types(self) -> tuple[PartitionType, ...]:
@@ -201,7 +204,7 @@ class Division:
                 self._part(below[0], sides[0], copies, first, level + 1),
                 self._part(below[1], sides[1], copies.at(StridedGroups(behind)), second, level + 1),
             )
-        return Mesh(level, group, copies, shards, partitions, halves, idle=split.idle)
+        return Mesh(level, group, copies, shards, partitions, halves, working=split.working)
 
     def _interchangeable(self, half: Group, first: int) -> bool:
         """Whether the wires do not tell a half from the other one, which follows it."""

@@ -1,4 +1,4 @@
-"""Places: several stages as one program for every worker, and how full their HBM gets."""
+"""Places: several stages as one program for every worker."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from simulator.analysis.memory_timeline import Held, classes_of, peak
-from simulator.engine.operations import MOVING, DeviceMemory, Part, Task, Worker
+from simulator.engine.operations import Part, Task, Worker
 from simulator.lowering.step.training_step import Tree
 
 
@@ -48,57 +47,3 @@ def merged(stages: Sequence[int], trees: Sequence[Tree]) -> list[Merged] | None:
         )
         found.append(Merged(worker, tuple(tasks), lines, communicators))
     return found
-
-
-Use = tuple[Worker, float, Held | None]
-"""A worker, its capacity (bytes), and the computation with the most."""
-
-
-def stage_memory(
-    workers: Sequence[Worker],
-    capacities: Sequence[float],
-    names: Sequence[str],
-    reserve: float = 0.0,
-) -> tuple[DeviceMemory, ...]:
-    """One entry for each place and device; ``names`` and ``capacities`` are the workers'.
-
-    A place without a name is called as its device. Bytes are those of the fullest core. The share
-    ``reserve`` of capacities is not theirs.
-    """
-    found: dict[tuple[str, str], list[Use]] = {}
-    for worker, capacity, name in zip(workers, capacities, names, strict=True):
-        if worker.rank_program is not None:
-            use = worker, capacity, peak(worker, worker.rank_program)
-            found.setdefault((worker.device.name, name), []).append(use)
-    return tuple(
-        _of_stage(f"{name} ({device})" if name else device, uses, reserve)
-        for (device, name), uses in found.items()
-    )
-
-
-def _of_stage(name: str, uses: Sequence[Use], reserve: float) -> DeviceMemory:
-    """What the fullest of some workers holds, the first of such."""
-    worker, capacity, top = max(uses, key=_most)
-    where, versions, by_class = "", 1, (0.0,) * len(MOVING)
-    if top is not None:
-        versions, by_class = top.versions, top.by_class
-        copies = f", {versions} versions of the weights" if versions > 1 else ""
-        where = (
-            f"{top.operation.layer} {top.operation.phase}, micro-batch {top.micro_batch}{copies}"
-        )
-    return DeviceMemory(
-        name,
-        _most((worker, capacity, top)),
-        capacity,
-        where,
-        sum(one.cores for one, _, _ in uses),
-        sum(use[0].cores for use in uses if _most(use) > (1 - reserve) * use[1]),
-        classes_of(worker, versions, by_class),
-        reserve * capacity,
-    )
-
-
-def _most(use: Use) -> float:
-    """The most that a worker holds, in bytes."""
-    worker, _, top = use
-    return worker.held_bytes if top is None else top.most

@@ -19,7 +19,6 @@ from planners import Plan, PlanError
 from planners.legality import check_nodes
 from planners.plan import COPIES, Pipeline
 from planners.plan.updates import kept_in_parts
-from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.operations import (
     Communicator,
     DeviceMemory,
@@ -27,13 +26,12 @@ from simulator.engine.operations import (
     Program,
     RankProgram,
     Worker,
-    overflow,
 )
 from simulator.lowering.execution import Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.pipeline.alike import alike_pipelines, one_pipeline
 from simulator.lowering.pipeline.connections import Chunk, StageBoundaries, share_out
-from simulator.lowering.pipeline.places import merged, stage_memory
+from simulator.lowering.pipeline.places import merged
 from simulator.lowering.pipeline.stage_writer import StageWriter
 from simulator.lowering.pipeline.transfers import PublishedBetween, between
 from simulator.lowering.schedules.instructions import (
@@ -46,7 +44,7 @@ from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.schedules.schedule import Schedule
 from simulator.lowering.schedules.versions import versions_of
 from simulator.lowering.step.rules import Rules
-from simulator.lowering.step.training_step import Tree, training_step
+from simulator.lowering.step.training_step import Tree, memory_of, training_step
 from workloads import Cut, Network, NetworkError, Node, cut
 
 
@@ -139,6 +137,7 @@ class _Writing:
                 array = array.slower(self._execution.paces[of.place])
             plan = of.plan_of(replica)
             found.append(rules_of(network, plan, array, self._execution, folded=self._folded))
+            found[-1].replicas = place.replicas * self._copies
         return found
 
     def program(self, batches: int) -> Program:
@@ -239,21 +238,12 @@ class _Writing:
 
     def _memory(self, workers: Sequence[Worker]) -> tuple[DeviceMemory, ...]:
         """How full each stage gets; raises OutOfMemoryError where it must fit."""
-        if self._execution.model != "deployed":
-            return ()
-        capacities = [
-            worker.device.hbm_capacity_bytes / worker.device.cores_per_chip for worker in workers
-        ]
         names, several = [], len(self._pipeline.stages) > 1
         for worker in workers:
-            rank = worker.rank_program.rank if worker.rank_program else 0
+            rank = worker.followed().rank
             stages = range(rank, len(self._pipeline.stages), len(self._pipeline.places))
             names.append(f"stage {' and '.join(map(str, stages))}" if several else "")
-        found = stage_memory(workers, capacities, names, self._execution.memory_reserve)
-        fault = overflow(self._plan.network, self._plan.planner, self._array.name, found)
-        if fault and self._execution.strict_memory:
-            raise OutOfMemoryError(fault)
-        return found
+        return memory_of(self._chunks[0][0].writer.rules, workers, names)
 
 
 def _sample_elements(first: Node) -> int:

@@ -14,13 +14,12 @@ from itertools import starmap
 from hardware import Device, wires_of
 from planners.order import Item, Kind, Phase
 from planners.partition import SAME_WEIGHTS, Shard
-from simulator.cost.memory import MemoryUse, device_memory, memory_use, part_of_positions
+from simulator.cost.memory import MemoryUse, memory_use, part_of_positions
 from simulator.cost.operators import Operator
 from simulator.cost.roofline import Core, OperatorCost, core_of, costs
 from simulator.cost.training_operators import operators
 from simulator.cost.zero_sharding import WHOLE, ZeroSharding
-from simulator.engine.errors import OutOfMemoryError
-from simulator.engine.operations import DeviceMemory, Operation, overflow
+from simulator.engine.operations import Operation
 from simulator.lowering.step import order
 from simulator.lowering.step.exchanges import ExchangesOnWires
 from simulator.lowering.step.order import FsdpUnits, units_of
@@ -43,7 +42,7 @@ class Deployed(ExchangesOnWires):
         self._work = self._operators.nodes
         self._arithmetic = self.array.group.arithmetic
         self._made: list[tuple[Device, Core]] = []
-        self._uses: dict[tuple[Device, Shards, Fractions], MemoryUse] = {}
+        self._uses: dict[tuple[Device, Shards, Fractions, tuple[Operation, ...]], MemoryUse] = {}
         self.operator_of: dict[Operation, Operator] = {}  # of those on units
 
     def _division(self) -> Division:
@@ -130,10 +129,10 @@ class Deployed(ExchangesOnWires):
 
     @cached_property
     def _ranks(self) -> int:
-        """How many cores have the same weights, of the first layer that has any."""
+        """How many cores of all replicas have the same weights, of the first layer with any."""
         first = next((v for v, work in enumerate(self._work) if work.pair_parameters), 0)
         (part, *_) = self._parts
-        return _same_weights(part, first)
+        return self.replicas * _same_weights(part, first)
 
     @property
     def _fsdp_units(self) -> FsdpUnits:
@@ -217,7 +216,9 @@ class Deployed(ExchangesOnWires):
         made = [on_units(operator, name, held, device, core) for operator in work]
         found = [min(choice, key=lambda one: one.duration_ps) for choice in made]
         self.choices |= {best: of for best, of in zip(found, made, strict=True) if len(of) > 1}
-        self.operator_of.update(zip(found, work, strict=True))
+        self.operator_of |= {
+            one: of for choice, of in zip(made, work, strict=True) for one in choice
+        }
         return found
 
     def input_bytes(self, elements: float, readers: Iterable[int], shards: Shards) -> float:
@@ -231,31 +232,21 @@ class Deployed(ExchangesOnWires):
 
         return max(map(samples, readers)) * elements * self._arithmetic.activation_bytes
 
-    def memory(
-        self, classes: Iterable[tuple[Device, Shards, Fractions, int]]
-    ) -> tuple[DeviceMemory, ...]:
-        """The fullest core of each device; raises OutOfMemoryError where strictness asks for it."""
-        uses = (
-            (device, self.memory_use(device, shards, updated), many)
-            for device, shards, updated, many in classes
-        )
-        found = device_memory(uses, self.execution.memory_reserve)
-        if self.execution.strict_memory and (
-            fault := overflow(self.plan.network, self.plan.planner, self.array.name, found)
-        ):
-            raise OutOfMemoryError(fault)
-        return found
-
     def memory_use(  # noqa: D102
-        self, device: Device, shards: Shards, updated: Fractions = ()
+        self,
+        device: Device,
+        shards: Shards,
+        updated: Fractions = (),
+        order: Sequence[Operation] = (),
     ) -> MemoryUse:
         held = tuple(starmap(self.held, enumerate(shards)))
-        if (key := (device, held, tuple(updated))) not in self._uses:
+        if (key := (device, held, tuple(updated), tuple(order))) not in self._uses:
             core = self._core(device)
             self._uses[key] = memory_use(
                 self._operators,
                 held,
                 core,
+                [self.operator_of[one] for one in order] if order else None,
                 updated=updated,
                 parts=self._parts_held,
                 received=self.received_in_parts,

@@ -16,7 +16,7 @@ from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from planners.plan.updates import ARRIVAL
 from simulator.cost.memory import MemoryUse
-from simulator.engine.operations import DeviceMemory, Operation
+from simulator.engine.operations import Operation
 from simulator.lowering.execution import Execution
 from simulator.sharding.blocks import Shards
 from simulator.sharding.mesh import Division, Mesh
@@ -75,6 +75,8 @@ class Rules(ABC):
         """Nodes that read from another stage what lies by positions, and gather it themselves."""
         self.sent_in_parts: frozenset[int] = frozenset()
         """Nodes whose sums another stage wants by positions."""
+        self.replicas = 1
+        """Of its stage, which sum their gradients."""
         self.choices: dict[Operation, tuple[Operation, ...]] = {}
         """Of operations that several units of a core can do, what each of these would do."""
         self._prepare()
@@ -225,23 +227,18 @@ class Rules(ABC):
         del collective, nodes
         return operation
 
-    def memory(
-        self, classes: Iterable[tuple[Device, Shards, Sequence[float], int]]
-    ) -> tuple[DeviceMemory, ...]:
-        """How full each device's HBM gets, of classes of so many workers that hold these shards.
-
-        They update those fractions of their weights.
-
-        Nothing where the rules do not say. Raises OutOfMemoryError where it must fit.
-        """
-        del classes
-        return ()
-
     def memory_use(
-        self, device: Device, shards: Shards, updated: Sequence[float]
+        self,
+        device: Device,
+        shards: Shards,
+        updated: Sequence[float],
+        order: Sequence[Operation] = (),
     ) -> MemoryUse | None:
-        """One worker's HBM over a step; None where the rules do not say."""
-        del device, shards, updated
+        """One worker's HBM over a step; None where the rules do not say.
+
+        What units do is done in an ``order`` of its own.
+        """
+        del device, shards, updated, order
         return None
 
     def hbm_bytes_per_s(self, device: Device) -> float | None:

@@ -16,15 +16,24 @@ from hardware import Wires
 from planners.order import Item, Kind, Phase
 from planners.partition import Shard
 from planners.plan.updates import LAYERS
+from simulator.analysis.memory_timeline import device_memory
 from simulator.collectives.symmetry import byte_s
-from simulator.engine.operations import Communicator, DeviceMemory, Operation, Program, Worker
+from simulator.engine.errors import OutOfMemoryError
+from simulator.engine.operations import (
+    Communicator,
+    DeviceMemory,
+    Operation,
+    Program,
+    Worker,
+    overflow,
+)
 from simulator.engine.picoseconds import PICOSECONDS
 from simulator.lowering.step.dataflow import MADE, Dataflow
 from simulator.lowering.step.rules import Rules
 from simulator.lowering.step.worker_program import Key, WorkerProgram
 from simulator.lowering.units.order import compute_on_units, order_by_units
 from simulator.sharding.blocks import DeviceClass
-from simulator.sharding.mesh import Mesh, parts
+from simulator.sharding.mesh import Mesh
 
 HOST = "waiting for the host"
 """Stands for a layer where a core waits while its host launches layers of experts."""
@@ -37,10 +46,13 @@ def training_step(rules: Rules, *, memory: bool = True) -> Program:
     all splits; without it every device is a worker, and every split a communicator. If nobody asks
     for its ``memory``, without that.
     """
-    held, writer = step_memory(rules) if memory else (), Writer(rules, memory=memory)
+    writer = Writer(rules, memory=memory)
     for item in rules.items:
         writer.write(item)
-    return writer.program(held)
+    tree, wires = writer.tree(), rules.wires
+    communicators, workers = tuple(tree.communicators), tuple(tree.workers)
+    held = memory_of(rules, workers, [""] * len(workers)) if memory else ()
+    return Program(workers, communicators, wires, None, tuple(tree.hbms), memory=held)
 
 
 def alone_s(wires: Wires | None, operation: Operation) -> float:
@@ -52,20 +64,21 @@ def alone_s(wires: Wires | None, operation: Operation) -> float:
     )
 
 
-def step_memory(rules: Rules) -> tuple[DeviceMemory, ...]:
-    """How full each device's HBM gets: from who holds what, and nothing else of the step.
+def memory_of(
+    rules: Rules, workers: Sequence[Worker], names: Sequence[str]
+) -> tuple[DeviceMemory, ...]:
+    """How full each device's HBM gets; ``names`` are the workers' places.
 
-    Raises OutOfMemoryError where it must fit.
+    Nothing where the rules do not say. Raises OutOfMemoryError where it must fit.
     """
-    return rules.memory(
-        [
-            (part.group.kinds[0][0], alike.shards, updated, alike.cores * part.copies.count)
-            for part in parts(rules.root)
-            if not part.halves
-            for updated in [rules.updated(part)]
-            for alike in part.classes(folded=rules.shared)
-        ]
-    )
+    plan, execution = rules.plan, rules.execution
+    if execution.model != "deployed":
+        return ()
+    found = device_memory(workers, names, execution.memory_reserve)
+    fault = overflow(plan.network, plan.planner, rules.array.name, found)
+    if fault and execution.strict_memory:
+        raise OutOfMemoryError(fault)
+    return found
 
 
 class Writer:
@@ -231,20 +244,29 @@ class Writer:
                 ends[line] = ready_ps + round(took_s * PICOSECONDS)
         return core_ps
 
+    def _hold(self, program: WorkerProgram) -> None:
+        """Say what its operators hold in the order in which units do them."""
+        tasks = program.tasks
+        lines = [line for line in program.order() if tasks[line].computes]
+        done = [tasks[line].operation for line in lines]
+        use = self.rules.memory_use(program.device, program.shards, program.updated, done)
+        if use is None:
+            return
+        for line, (of, held) in zip(lines, use.by_product().items(), strict=True):
+            once = use.accumulated.get(of, 0.0)
+            tasks[line] = tasks[line]._replace(held=held, accumulated=once)
+
     def tree(self) -> Tree:
         """The workers and their splits, from the top down, as they are written so far."""
         rules, exchange_s = self.rules, partial(alone_s, self.rules.wires)
         in_layers = rules.update_order == LAYERS
         order_by_units(self.programs, rules.choices, exchange_s, in_layers=in_layers)
+        for program in self.programs:
+            if program.units and self._memory:
+                self._hold(program)
         tree = Tree(self.rules, self._under, self.apart)
         tree.grow(self.rules.root, (), self.rules.array.first, 1)
         return tree
-
-    def program(self, memory: tuple[DeviceMemory, ...]) -> Program:
-        """The whole step."""
-        tree, wires = self.tree(), self.rules.wires
-        communicators, hbms = tuple(tree.communicators), tuple(tree.hbms)
-        return Program(tuple(tree.workers), communicators, wires, None, hbms, memory=memory)
 
 
 class Tree:

@@ -61,22 +61,11 @@ class WorkerProgram:
         return not nodes or any(not self.shards[node].empty for node in nodes)
 
     def compute(
-        self,
-        v: int,
-        operation: Operation,
-        after: Sequence[Key],
-        makes: Sequence[Key],
-        *,
-        last: bool = True,
+        self, v: int, operation: Operation, after: Sequence[Key], makes: Sequence[Key]
     ) -> None:
-        """Append a product of a node that waits for what makes ``after``.
-
-        What it holds it goes on holding behind the ``last`` operation of the product.
-        """
+        """Append a product of a node that waits for what makes ``after``."""
         of = (v, Phase(operation.phase))
         held, once = self.held.get(of, NOTHING_HELD), self.once.get(of, 0.0)
-        if not last:
-            held, once = held.released, 0.0
         self._add(Task(operation, self._needs(after), held=held, accumulated=once), makes)
 
     def wait(self, operation: Operation, after: Sequence[Key], makes: Sequence[Key]) -> None:
@@ -138,14 +127,15 @@ class WorkerProgram:
         """
         if self.in_order:  # each waits for the one before it already
             return tuple(self.tasks)
-        order = self._order()
+        order = self.order()
         place = {line: number for number, line in enumerate(order)}
         lines = (self.tasks[line] for line in order)
         return tuple(
             task._replace(needs=tuple(sorted(place[i] for i in task.needs))) for task in lines
         )
 
-    def _order(self) -> list[int]:
+    def order(self) -> list[int]:
+        """Its lines as the template has them."""
         if self.in_order:
             return list(range(len(self.tasks)))
         if self.starts is not None:
@@ -161,7 +151,7 @@ class WorkerProgram:
     def by_part(self) -> dict[Part, tuple[int, ...]]:
         """Which lines of the template belong to each part."""
         found: dict[Part, list[int]] = {}
-        for number, line in enumerate(self._order()):
+        for number, line in enumerate(self.order()):
             found.setdefault(self.parts[line], []).append(number)
         return {part: tuple(lines) for part, lines in found.items()}
 

@@ -13,6 +13,7 @@ from simulator.cost.recompute import NONE
 from simulator.cost.roofline import core_of
 from simulator.lowering.execution import Execution
 from simulator.lowering.pipeline.program import cut_as_planned
+from simulator.lowering.schedules.registry import schedule_of
 from simulator.lowering.step.deployed import Deployed
 from simulator.lowering.step.training_step import Writer
 from simulator.lowering.step.worker_program import WorkerProgram
@@ -22,10 +23,9 @@ from workloads import Network
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """A core of stage ``stage``, for which it stands for ``cores`` that do the same."""
+    """The cores of stage ``stage`` that do the same."""
 
     stage: int
-    cores: int
     step: UnitStep
 
 
@@ -41,7 +41,8 @@ def sites(network: Network, plan: Plan, array: Array, execution: Execution) -> l
         )
     planned, found = execution.planned(array), list[Site]()
     if plan.pipeline is None:
-        return _of(0, Deployed(network, plan, planned, execution, folded=True), 1)
+        return _of(0, Deployed(network, plan, planned, execution, folded=True))
+    whole_batch = schedule_of(plan.pipeline.schedule).whole_batch
     cut = cut_as_planned(network, plan, inference=execution.inference)
     for stage, of in enumerate(plan.pipeline.stages):
         if of.plans:
@@ -49,18 +50,20 @@ def sites(network: Network, plan: Plan, array: Array, execution: Execution) -> l
         place = plan.pipeline.places[of.place]
         part = planned.part(place.first, place.each)
         own = Deployed(cut.networks[stage], of.plan, part, execution, folded=True)
-        found += _of(stage, own, plan.pipeline.micro_batches)
+        turns = place.round.count(0) * plan.pipeline.micro_batches // len(place.round)
+        found += _of(stage, own, turns if whole_batch else 1)
     return found
 
 
-def _of(stage: int, rules: Deployed, micro_batches: int) -> list[Site]:
+def _of(stage: int, rules: Deployed, turns: int = 1) -> list[Site]:
+    """Those of a replica of a stage, which updates its weights once in so many ``turns``."""
     writer = Writer(rules)
     for item in rules.items:
         writer.write(item)
-    return [Site(stage, one.copies, _step(rules, one, micro_batches)) for one in writer.programs]
+    return [Site(stage, _step(rules, one, turns)) for one in writer.programs]
 
 
-def _step(rules: Deployed, program: WorkerProgram, micro_batches: int) -> UnitStep:
+def _step(rules: Deployed, program: WorkerProgram, turns: int) -> UnitStep:
     """A program without its exchanges: who waits for one waits for what that waits for."""
     parts: list[Needed] = []
     place: list[tuple[int, ...]] = []
@@ -74,4 +77,4 @@ def _step(rules: Deployed, program: WorkerProgram, micro_batches: int) -> UnitSt
     execution = rules.execution
     core = core_of(program.device, whole=execution.whole_shards, inference=execution.inference)
     held = [rules.held(v, s) for v, s in enumerate(program.shards)]
-    return UnitStep(parts, held, core, micro_batches)
+    return UnitStep(parts, held, core, turns)

@@ -49,7 +49,7 @@ def compute_on_units(
         last = place == len(operations)
         product = backward and last and operation.unit < len(program.units) - 1
         made = errors if product else makes
-        program.compute(item.node, operation, after, made, last=last)
+        program.compute(item.node, operation, after, made)
         after = makes[:1]
     if joined and not backward:
         for key in errors:

@@ -16,7 +16,16 @@ from hardware import Array, load_array
 from planners import Plan, load_planner, planned_in_stages
 from planners.order import Phase
 from planners.pipeline.staging import Staging, places_of
-from simulator import DEPLOYED, Execution, Machine, OutOfMemoryError, Timeline, program_of, simulate
+from simulator import (
+    DEPLOYED,
+    Execution,
+    Machine,
+    OutOfMemoryError,
+    Timeline,
+    program_of,
+    run,
+    simulate,
+)
 from simulator.analysis.memory_timeline import (
     at_rest,
     filled,
@@ -24,11 +33,22 @@ from simulator.analysis.memory_timeline import (
     held,
     peak,
 )
-from simulator.engine.operations import CLASSES, MOVING, Holding, Operation, Part, Task, Worker
+from simulator.engine.operations import (
+    CLASSES,
+    MOVING,
+    Holding,
+    Instruction,
+    Operation,
+    Part,
+    RankProgram,
+    Task,
+    Worker,
+)
 from tests.simulator.analysis.over_time import memory_over_time, peak_bytes
 from tests.simulator.engine.programs import compute, cores
 from tests.simulator.lowering.test_deployed import steps
 from workloads import Network, load_network, partition_graph
+from workloads.builder import Builder
 
 ARRAY = load_array("tpu-v3-8")
 
@@ -165,16 +185,16 @@ def test_from_the_records_as_from_the_script(
     for number, worker in enumerate(timeline.program.workers):
         assert worker.rank_program is not None
         counted = by_hand(timeline, number)
-        script = [one.most for one in held(worker, worker.rank_program)]
+        script = [one.most for one in held(worker)]
         assert script == pytest.approx(counted, rel=1e-9)
         times = list(memory_over_time(timeline, number))
         assert [most for _, _, most in times] == script
         assert [start for start, _, _ in times] == sorted(start for start, _, _ in times)
-        top = peak(worker, worker.rank_program)
+        top = peak(worker)
         assert top is not None
         assert top.most == pytest.approx(max(counted), rel=1e-12)
         assert peak_bytes(timeline, number) == pytest.approx(max(counted), rel=1e-12)
-        end = list(held(worker, worker.rank_program))[-1]
+        end = list(held(worker))[-1]
         if plan.pipeline is not None and not more.get("batches"):
             assert end.after == pytest.approx(worker.held_bytes, rel=1e-9)
     named = [float(m.peak_bytes) for m in timeline.memory]
@@ -226,7 +246,7 @@ def test_replicas_hold_fewer_and_are_one_entry() -> None:
     for number in range(len(timeline.program.workers)):
         route = timeline.program.workers[number].rank_program
         assert route is not None
-        assert max(h.in_flight for h in held(timeline.program.workers[number], route)) == 4
+        assert max(h.in_flight for h in held(timeline.program.workers[number])) == 4
 
 
 def test_a_stage_that_does_not_fit_is_named() -> None:
@@ -267,11 +287,13 @@ def test_two_turns_in_flight_hold_twice_as_much() -> None:
     forward, backward = compute("forward", 1), compute("backward", 2)
     there, back = Holding(15.0, 10.0), Holding(3.0, -10.0)
     template = (Task(forward, held=there), Task(backward, (0,), held=back))
-    program = cores(1, template=template, held_bytes=100.0)
-    machine = Machine(program)
-    for micro_batch, operation in ((0, forward), (1, forward), (0, backward), (1, backward)):
-        machine.compute(0, operation, micro_batch)
-    timeline = machine.run()
+    turns = [(Part.FORWARD, 0), (Part.FORWARD, 1), (Part.BACKWARD, 0), (Part.BACKWARD, 1)]
+    followed = RankProgram(
+        tuple(Instruction(frozenset({part}), 0, turn) for part, turn in turns),
+        {(0, Part.FORWARD): (0,), (0, Part.BACKWARD): (1,)},
+    )
+    program = cores(1, template=template, held_bytes=100.0, rank_program=followed)
+    timeline = run(program)
     assert list(memory_over_time(timeline, 0)) == [
         (0, 1, 115.0),
         (1, 2, 125.0),
@@ -279,6 +301,28 @@ def test_two_turns_in_flight_hold_twice_as_much() -> None:
         (4, 6, 113.0),
     ]
     assert peak_bytes(timeline, 0) == 125.0
+
+
+def test_units_that_make_all_errors_first_hold_them_all() -> None:
+    """Of eight layers backward makes seven errors before the first gradient frees any.
+
+    A map of 16384 samples has 32 MiB: 9 of forward and 7 errors. Of the 2^20 weights of a layer
+    there are 10 bytes each, and of the first gradient 4. Without overlap an error is freed before
+    the next but one is made.
+    """
+    net = Builder("mlp", 1024, 1)
+    for number in range(8):
+        net.linear(f"fc{number}", 1024)
+    network, array = net.build(), load_array("wham-1")
+    planned = DEPLOYED.planned(array)
+    plan = load_planner("data_parallel")(network, planned, 16384)
+    timeline = simulate(network, plan, array, DEPLOYED)
+    (memory,) = timeline.memory
+    assert memory.peak_bytes == (8 * 10 + 9 * 32 + 7 * 32 + 4) * 2**20
+    assert memory.operator == "fc7 gradient"
+    assert max(one.most for one in filled(timeline, 0)) == memory.peak_bytes
+    (alone,) = simulate(network, plan, array, replace(DEPLOYED, overlap=False)).memory
+    assert alone.peak_bytes == (8 * 10 + 9 * 32 + 32 + 4) * 2**20
 
 
 def test_published_workers_hold_nothing_that_is_known() -> None:
@@ -449,7 +493,7 @@ def test_computed_again_a_stage_holds_what_it_held_the_first_time() -> None:
     assert worker.rank_program is not None
     found = [
         dict(zip(MOVING, one.by_class, strict=True))["activations"]
-        for one in held(worker, worker.rank_program)
+        for one in held(worker)
         if one.operation.phase is Phase.FORWARD and one.operation.layer == "fc2"
     ]
     samples, four = 64 * 16 / 4, 4

@@ -36,13 +36,14 @@ def oracle(
     shards: Sequence[Shard],
     updated: Sequence[float] | None = None,
     scattered: Collection[int] = (),
+    order: Sequence[Operator] = (),
 ) -> list[float]:
     """At each operator, everything is looked up anew: who touched it before, who will after.
 
     Of a parameter 2 bytes as operators read it; 8 more of each that the core updates. Of what
     ``scattered`` nodes make, cores keep positions: as large a part as of the sum's terms.
     """
-    mine = [op for op in ops.schedule() if not shards[op.node].empty]
+    mine = [op for op in order or ops.schedule() if not shards[op.node].empty]
     kept = [
         shard.inputs * shard.groups / node.in_channels if v in scattered else 1.0
         for v, (shard, node) in enumerate(zip(shards, ops.graph, strict=True))
@@ -64,27 +65,24 @@ def oracle(
 
 
 def brought(ops: Operators, shards: Sequence[Shard], v: int) -> float:
-    """Tied weights that a core has of a use beside its owner's, cell by cell of 8 x 8."""
+    """Tied weights that a core has of a use beside its owner's: both have a corner of a matrix."""
     node, owner = ops.graph[v], ops.graph[v].tied
     if owner is None:
         return 0.0
 
-    def corner(of: int) -> set[tuple[int, int]]:
-        rows, columns = (
-            8 * part * shards[of].groups / each
-            for part, each in (
-                (shards[of].inputs, ops.graph[of].in_channels),
-                (shards[of].outputs, ops.graph[of].out_channels),
-            )
-        )
-        cells = {(i, j) for i in range(8) for j in range(8) if i < rows and j < columns}
-        return set() if shards[of].empty else cells
+    def corner(of: int) -> tuple[float, float]:
+        shard, each = shards[of], ops.graph[of]
+        if shard.empty:
+            return 0.0, 0.0
+        rows, columns = shard.inputs / each.in_channels, shard.outputs / each.out_channels
+        return rows * shard.groups, columns * shard.groups
 
-    theirs = corner(owner)
+    (rows, columns), theirs = corner(v), corner(owner)
     if node.type.gathers != ops.graph[owner].type.gathers:
-        theirs = {(j, i) for i, j in theirs}
+        theirs = theirs[::-1]
+    both = min(rows, theirs[0]) * min(columns, theirs[1])
     matrix = ops.nodes[v].shared_parameters * node.in_channels * node.out_channels / node.groups
-    return matrix * len(corner(v) - theirs) / 64
+    return matrix * (rows * columns - both)
 
 
 class Copy(NamedTuple):

@@ -9,13 +9,17 @@ from hypothesis import strategies as st
 
 from experiments.studies.case import Case, plan_of, step_of
 from hardware import Array, Device, Group, load_array, load_device
-from planners import Plan
+from planners import Plan, load_planner
 from planners.order import shared_out
 from planners.partition import II, I, PartitionType, Shard, V
 from simulator import DEPLOYED, Execution, OutOfMemoryError, overflow, program_of, simulate
-from simulator.cost.memory import device_memory, memory_use
+from simulator.analysis.memory_timeline import device_memory, held
+from simulator.cost.memory import memory_use
 from simulator.cost.roofline import core_of
 from simulator.cost.training_operators import operators
+from simulator.engine.operations import Operation, Task, Worker
+from simulator.lowering.step.deployed import Deployed
+from simulator.lowering.step.training_step import training_step
 from simulator.sharding.mesh import Counting, Division, Mesh
 from simulator.sharding.spec import INPUT, read_by
 from tests.simulator.cost.test_memory import chain, oracle, whole
@@ -145,10 +149,15 @@ def test_equal_devices_with_unequal_loads_by_hand() -> None:
     two, one, none = (tuple(whole(ops, rows)) for rows in (2, 1, 0))
     untiled = replace(board, roofline=replace(board.roofline, tile=False))
     core = core_of(untiled)
-    (memory,) = device_memory(
-        (untiled, memory_use(ops, shards, core), many)
-        for shards, many in ((two, 1), (one, 2), (none, 1))
-    )
+    workers = []
+    for shards, many in ((two, 1), (one, 2), (none, 1)):
+        use = memory_use(ops, shards, core)
+        tasks = tuple(
+            Task(Operation("compute", phase, ops.graph[v].name), held=held)
+            for (v, phase), held in use.by_product().items()
+        )
+        workers.append(Worker(untiled, tasks, (), many, unit="core", held_bytes=use.held_bytes))
+    (memory,) = device_memory(workers, ["", "", ""])
     own = max(oracle(ops, one))
     assert max(oracle(ops, two)) == memory.peak_bytes > 2000 > own
     assert (memory.cores, memory.cores_over, memory.fits) == (4, 1, False)
@@ -188,3 +197,18 @@ def test_what_does_not_fit_is_named_and_refused_where_asked() -> None:
     larger = load_array("tpu-v3-8")
     fitting = plan_of(Case(network, "data_parallel", larger, 8 * 256, execution=strict))
     assert simulate(network, fitting, larger, strict).memory[0].fits
+
+
+@pytest.mark.parametrize("name", ["lenet", "resnet18"])
+def test_units_hold_what_the_order_in_which_they_work_asks_for(name: str) -> None:
+    """A map is freed by whoever reads it last then, not by who does so in the listed order."""
+    network, array = load_network(name), DEPLOYED.planned(load_array("wham-1"))
+    plan = load_planner("data_parallel")(network, array, 64)
+    rules = Deployed(network, plan, array, DEPLOYED, folded=True)
+    (worker,) = training_step(rules).workers
+    order = [rules.operator_of[task.operation] for task in worker.template if task.computes]
+    ops = operators(network)
+    shards = [as_held(s, node) for s, node in zip(rules.root.shards, ops.graph, strict=True)]
+    listed, own = oracle(ops, shards), oracle(ops, shards, order=order)
+    assert [one.most for one in held(worker)] == pytest.approx(own)
+    assert max(own) < 0.999 * max(listed)

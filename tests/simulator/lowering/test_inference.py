@@ -158,7 +158,7 @@ def test_a_pipeline_does_the_forward_work_of_every_batch(name: str, schedule: st
     for worker, mine in enumerate(timeline.program.workers):
         most = {most for _, _, most in memory_over_time(timeline, worker)}
         assert min(most) >= mine.held_bytes
-        first, *_, last = held(mine, mine.rank_program)  # type: ignore[arg-type]
+        first, *_, last = held(mine)
         assert last.after == pytest.approx(mine.held_bytes)
         assert first.in_flight == last.in_flight == 1
         assert max(last.versions, first.versions) == 1

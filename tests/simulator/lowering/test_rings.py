@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from hardware import Array, Stack, by_core, load_array
-from planners import Axes, planned_by_axes
+from planners import Axes, Place, Staging, planned_by_axes, planned_in_stages
 from planners.order import Kind
 from planners.plan.updates import Update, updates_of
-from simulator import DEPLOYED
+from simulator import DEPLOYED, simulate
 from simulator.lowering.execution import deployed
 from simulator.lowering.models import rules_of
 from simulator.lowering.step.deployed import Deployed
-from workloads import load_network
+from workloads import Builder, load_network
 
 NETWORK = load_network("llama3-8b:layers=2:seq=256")
 STEPS = (3.4e-6, 14e-6)
@@ -66,6 +66,22 @@ def test_buckets_grow_with_the_ranks(axes: Axes, ranks: int) -> None:
     nodes = axes.dp * axes.tp * axes.cp // 8
     assert rules(nodes, axes, stack).bucket_bytes == max(30.0, 2.0 * ranks)
     assert DEPLOYED.bucket_of() == rules(nodes, axes, Stack("s")).bucket_bytes
+
+
+def test_buckets_grow_with_the_replicas_of_a_stage() -> None:
+    """Four layers of 4096 bytes of gradients on four replicas: of 3500 bytes a rank all at once."""
+    net = Builder("chain", 32, 1, 1)
+    for number in range(4):
+        net.fc(f"fc{number}", 32)
+    network, counts = net.build(), []
+    for each in (1.0, 3500.0):
+        stack = Stack("s", bucket_bytes=1.0, bucket_rank_bytes=each)
+        array = replace(load_array("tpu-v3-8"), stack=stack)
+        planned, staging = DEPLOYED.planned(array), Staging(1, 4, "gpipe")
+        asked = "data_parallel", network, planned, 4, staging, [0], [Place(0, 4, 4)]
+        timeline = simulate(network, planned_in_stages(*asked), array, deployed(array))
+        counts.append(sum(one.kind is Kind.SUMS for one in timeline.operations))
+    assert counts == [4, 1]
 
 
 def test_each_sort_of_groups_fills_its_own_bucket() -> None:

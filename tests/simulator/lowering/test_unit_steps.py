@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accelarray as aa
 from experiments.design.runs import with_units
 from hardware import MatrixUnit, Units, VectorUnit, load_array
 from planners import Staging, load_planner
 from planners.order import Phase
 from simulator import DEPLOYED, Execution, simulate
+from simulator.analysis.worker_records import worker_rows
 from simulator.cost.units.matrix import cycles, cycles_of_all
 from simulator.cost.units.pricing import missed_by_all, missed_bytes
 from simulator.cost.units.product import Product
@@ -135,6 +137,41 @@ def test_each_stage_and_kind_of_core_is_a_site() -> None:
     one = step("vgg11", 64)
     flops = [site.step.flops.sum() for site in found]
     assert 4 * sum(flops) == pytest.approx(one.flops.sum())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "planner"),
+    [("1f1b", "data_parallel"), *((name, "pipedream") for name in ("1f1b", "2bw", "pipedream"))],
+)
+def test_a_micro_batch_has_its_part_of_the_updates_that_the_engine_does(
+    schedule: str, planner: str
+) -> None:
+    """Four replicas take two of eight micro-batches each; stashing, each updates after each."""
+    made = aa.simulate(
+        "alexnet",
+        planner,
+        "wham-1",
+        set=["devices.0.count=4"],
+        batch=64,
+        micro_batches=8,
+        schedule=schedule,
+        stages=2 if planner == "data_parallel" else 1,
+    )
+    (first, *_), columns = made.timeline.program.workers, made.timeline.columns
+    assert first.rank_program is not None
+    turns = {mb for _, _, mb, *_ in first.rank_program.instructions}
+    rows = worker_rows(made.timeline)[0].computed
+    updates = [
+        columns.end[row] - columns.start[row]
+        for row in rows
+        if made.timeline.operations[columns.operation[row]].phase is Phase.UPDATE
+    ]
+    array, units = made.case.array, made.case.array.group.kinds[0][0].units
+    assert units is not None
+    site, *_ = sites(made.case.network, made.plan, array, made.case.execution)
+    tasks = site.step.tasks(site.step.priced(units))
+    part = sum(task.duration_ps for task in tasks if task.phase is Phase.UPDATE)
+    assert sum(updates) / len(turns) == pytest.approx(part, rel=0.01)
 
 
 def test_steps_that_differ_have_other_digests() -> None:

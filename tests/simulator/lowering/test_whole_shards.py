@@ -18,8 +18,9 @@ from planners.axes.planner import planned_by_axes
 from planners.order import Kind, Phase
 from planners.partition import II, III, I
 from simulator import DEPLOYED, Execution, Timeline, simulate
+from simulator.lowering.models import rules_of
 from tests.wiring import device
-from workloads import Builder, Network, load_network
+from workloads import Builder, Network, load_network, partition_graph
 
 BYTES_PER_S = 1e9
 
@@ -174,3 +175,17 @@ def test_equal_plans_take_equal_times() -> None:
     assert again == two
     once, *others = (simulate(network, one, array, DEPLOYED) for one in (plan, two, again))
     assert [other.iteration_ps for other in others] == [once.iteration_ps] * 2
+
+
+def test_who_sits_out_of_a_group_without_samples_is_who_the_plan_names() -> None:
+    """Four cores of two pairs, of each pair the first one works; one layer is the first pair's."""
+    network = load_network("lenet")
+    names = tuple(node.name for node in partition_graph(network))
+    pair = Split((Partition(I, 1.0),) * len(names), 0.0, (None, None), idle=True)
+    even = (Partition(I, 0.5),) * (len(names) - 1)
+    root = Split((Partition(I, 1.0), *even), 0.0, (pair, replace(pair)))
+    plan = Plan("mine", network.name, 8, "time", names, root)
+    array = DEPLOYED.planned(load_array("h100-cluster", ["nodes=1"])).part(0, 4)
+    second = rules_of(network, plan, array, DEPLOYED, folded=True).root.halves[1]
+    assert [second.halves.index(half) for half in second.working_halves] == [0]
+    assert simulate(network, plan, array, DEPLOYED).idle_cores == 2

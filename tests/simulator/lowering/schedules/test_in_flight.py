@@ -56,7 +56,7 @@ def in_flight(schedule: str, p: int, m: int, v: int = 1, ends: str = "gradient")
     for worker, most in zip(made.workers, found, strict=True):
         assert worker.rank_program is not None
         if ends == "gradient":
-            assert max(one.in_flight for one in held(worker, worker.rank_program)) == most
+            assert max(one.in_flight for one in held(worker)) == most
     return found
 
 
@@ -106,8 +106,8 @@ def test_pipedream_keeps_as_many_versions_as_it_computes_ahead_and_one(
         assert most_in_flight(order) == warm_up + 1
         kept = versions_kept(order, dict(route.versions))
         assert max(kept) == warm_up + 1
-        assert [one.versions for one in held(worker, route)] == kept
-        assert [one.in_flight for one in held(worker, route)] == flights(order)
+        assert [one.versions for one in held(worker)] == kept
+        assert [one.in_flight for one in held(worker)] == flights(order)
 
 
 def flights(order: list[tuple[str, int]]) -> list[int]:
@@ -201,7 +201,7 @@ def test_two_buffers_are_enough(replicas: tuple[int, ...], m: int) -> None:
             if phase == "forward":
                 assert route.versions[micro_batch] in (updates, updates - 1)
             done += phase == "gradient"
-        assert max(one.versions for one in held(worker, route)) == 2
+        assert max(one.versions for one in held(worker)) == 2
 
 
 @pytest.mark.parametrize(
@@ -224,9 +224,9 @@ def test_a_flush_has_one_version(schedule: str) -> None:
         route = worker.rank_program
         assert route is not None
         assert set(route.versions.values()) == {0}
-        assert {one.versions for one in held(worker, route)} == {1}
+        assert {one.versions for one in held(worker)} == {1}
         assert set(alive(route.instructions, route.versions)) == {1}
-        most = peak(worker, route)
+        most = peak(worker)
         assert most is not None
         assert most.versions == 1
         updates = [a for a in route.instructions if Part.UPDATE in a.parts]
