@@ -23,8 +23,6 @@ from experiments.studies.step_numbers import axis_fields, computed, throughput
 from experiments.terms import duration
 from planners import AXES, Plan, PlanError
 from simulator import Timeline, overflow
-from simulator.lowering.pipeline.alike import alike_pipelines
-from simulator.lowering.schedules.registry import schedule_of
 
 SEARCH = "search"
 
@@ -202,16 +200,6 @@ def messages(result: Explanation) -> list[str]:
         found.append(f"{result.overflow}.")
         found += best_of(result.frees)
     found += no_effect(case, result.plan)
-    found += _of_one_pipeline(case, result.plan)
+    if (alike := result.timeline.program.pipelines) > 1:
+        found.append(f"Links are those of one of {alike} alike pipelines, which send as much each.")
     return [*found, *result.otherwise]
-
-
-def _of_one_pipeline(case: Case, plan: Plan) -> list[str]:
-    """That links are those of one pipeline, where several do the same and one is followed."""
-    pipeline, execution = plan.pipeline, case.execution
-    if pipeline is None or not case.folded:
-        return []
-    schedule = schedule_of(pipeline.schedule)
-    copies = alike_pipelines(pipeline, schedule, execution.planned(case.array), execution)
-    said = f"Links are those of one of {copies} alike pipelines, which send as much each."
-    return [said] if copies > 1 else []

@@ -387,7 +387,8 @@ class Program:
     ``communicators`` are the splits, parents first; ``wires`` has the links that jobs
     name (or ``links`` instead of them), ``hbms`` the
     bandwidths (B/s) of the memory links that follow them: each shared by nobody
-    but its workers. ``memory`` says how full each device's HBM gets.
+    but its workers. ``memory`` says how full each device's HBM gets. Of so many ``pipelines``
+    that do the same one is followed, with its links.
     """
 
     workers: tuple[Worker, ...]
@@ -396,6 +397,7 @@ class Program:
     links: Links | None = None
     hbms: tuple[float, ...] = ()
     memory: tuple[DeviceMemory, ...] = ()
+    pipelines: int = 1
 
     def followed(self) -> Links:
         """The links that a run follows."""

@@ -149,9 +149,8 @@ class _Writing:
         workers, communicators, hbms = self._workers(batches)
         first = self._chunks[0][0].writer.rules
         memory = self._memory(workers)
-        return Program(
-            tuple(workers), tuple(communicators), first.wires, None, tuple(hbms), memory=memory
-        )
+        found = tuple(workers), tuple(communicators), first.wires, None, tuple(hbms)
+        return Program(*found, memory, self._copies)
 
     def _followed(
         self, rank: int, replica: int, batches: int

@@ -1,14 +1,17 @@
 """What explain says of a pipeline, and what else it tries."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from experiments.cli import main
 from experiments.explain.other_pipelines import pipeline_side, steps_beside
+from experiments.explain.study import explain, messages
 from experiments.studies.case import Case, step_of
 from experiments.studies.options import with_options
 from hardware import load_array
+from planners import AXES
 from simulator import DEPLOYED
 from simulator.analysis.stages import stage_uses
 from workloads import load_network
@@ -55,6 +58,17 @@ def test_a_step_without_stages_has_none() -> None:
     plain = Case(load_network("lenet"), "data_parallel", load_array("tpu-v3-8"), 64)
     assert pipeline_side(plain, *step_of(plain), lambda _: None) is None
     assert steps_beside(plain) == 0
+
+
+def test_links_are_told_to_be_of_one_of_several_alike_pipelines() -> None:
+    """Eight replicas of each stage: those that share no link are one; unfolded, links are all."""
+    network, array = load_network("gpt2:layers=2:seq=64"), load_array("h100-cluster", ["nodes=6"])
+    given = {"parallel": "pp=2", "stage_hw": "h100-sxm:4x8;h100-sxm:2x8", "micro_batch": "1"}
+    execution = with_options(DEPLOYED, given)
+    one = Case(network, AXES, array, 16, execution=execution)
+    said = "Links are those of one of 8 alike pipelines, which send as much each."
+    assert said in messages(explain(one))
+    assert said not in messages(explain(replace(one, folded=False)))
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
