@@ -102,7 +102,7 @@ COMMANDS = (
     option("design.search wham|random|exhaustive", "search method", value="wham"),
     option("design.budget N", "designs that each search may evaluate"),
     option("design.seed N", "seed of the random search", value="0"),
-    switch("design.baselines", "run random and exhaustive search with the same budget too"),
+    switch("design.baselines", "compare the search, alone, with random and exhaustive search"),
     shown("design.device FILE", "write the best design as a device (.toml)"),
     shown(
         "train.method M",
