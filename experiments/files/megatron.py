@@ -152,8 +152,10 @@ def _activation(one: Fields) -> dict[str, Any]:
     """What is between the products of a feed-forward, and whether one of two is a gate."""
     word = str(one.take("activation_func", "activation", otherwise=""))
     plain = word.rpartition(".")[2].removeprefix("fast-").replace("-", "_")
-    gated = one.flag("swiglu", "gated_linear_unit") or plain.endswith("glu")
+    gated = one.flag("gated_linear_unit") or plain.endswith("glu")
     squared = one.flag("squared_relu")
+    if one.flag("swiglu"):  # arguments.py: whatever else is said
+        return {"gated": True, "activation": "silu"}
     usual = "silu" if gated else "squared_relu" if squared else "gelu"
     kind = "gelu" if "gelu" in plain else _GATED.get(plain, plain or usual)
     if kind not in ACTIVATIONS:

@@ -345,6 +345,14 @@ def test_nemos_activations(word: str, gated: bool, activation: str, tmp_path: Pa
     assert "activation" not in said
 
 
+def test_megatrons_swiglu_sets_silu_whatever_else_is_said(tmp_path: Path) -> None:
+    for word in ("gelu", "squared-relu", "tanh"):
+        more = f"num_layers: 4, swiglu: true, activation: {word}"
+        job, said = told(tmp_path, "a.yaml", NEMO.replace("num_layers: 4", more) % "")
+        assert (job.sizes["gated"], job.sizes["activation"]) == (True, "silu")
+        assert "activation" not in said
+
+
 def test_words_of_megatron_that_are_not_known_are_told(tmp_path: Path) -> None:
     text = NEMO.replace("num_layers: 4", "num_layers: 4, activation: tanh") % ""
     assert "activation = 'tanh': read as gelu" in told(tmp_path, "a.yaml", text)[1]
