@@ -307,6 +307,33 @@ def test_torchtitan_deals_out_blocks_with_embedding_and_head(
     assert told(tmp_path, "a.toml", text)[0].options.get("stage_layers") == counts
 
 
+@pytest.mark.parametrize(
+    ("schedule", "each", "vp", "counts"),
+    [
+        ("Interleaved1F1B", 3, 3, "3,3,3,3,3,3,3,3,3,3,2,2"),  # ceil(34 / 3) = 12 stages
+        ("1F1B", 9, 1, "9,9,8,8"),  # ceil(34 / 9) = 4
+        ("Interleaved1F1B", 9, 0, "34 layers make 4 stages, which Interleaved1F1B does not run"),
+        ("1F1B", 5, 0, "34 layers make 7 stages, which 1F1B does not run on 4 ranks"),
+    ],
+)
+def test_torchtitan_is_told_how_many_layers_a_stage_has(
+    schedule: str, each: int, vp: int, counts: str, tmp_path: Path
+) -> None:
+    """pipeline_llm: 32 blocks, and one each for embedding and head, in so large stages."""
+    text = f'{TITAN}[model]\nname = "llama3"\nflavor = "8B"\n[parallelism]\n'
+    text += f'pipeline_parallel_degree = 4\npipeline_parallel_schedule = "{schedule}"\n'
+    text += f"pipeline_parallel_layers_per_stage = {each}\n"
+    if not vp:
+        (path := tmp_path / "a.toml").write_text(text)
+        with pytest.raises(UsageError, match=counts):
+            accelarray.read(path)
+        return
+    job, said = told(tmp_path, "a.toml", text)
+    assert (job.axes.vp, job.options["stage_layers"]) == (vp, counts)
+    assert "per_stage" not in said
+    assert "say vp" in told(tmp_path, "a.toml", text.replace("8B", "debug"))[1]
+
+
 def test_blocks_of_a_stage_that_torchtitan_cannot_deal_out(tmp_path: Path) -> None:
     text = f"{TITAN}[parallelism]\npipeline_parallel_degree = 8\n"
     assert "say stage_layers" in told(tmp_path, "a.toml", text)[1]
