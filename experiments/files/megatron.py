@@ -202,7 +202,11 @@ def _axes(one: Fields, sizes: Mapping[str, Any]) -> tuple[Axes, dict[str, Any]]:
         ranks = (*([first] if first else []), *middle, *([last] if last else []))
         parts = max(vp, 1)
         if layers and (sum(ranks) != layers or any(one_rank % parts for one_rank in ranks)):
-            must = f"{layers} layers are no whole stages of {pp} ranks x {parts}"
+            must = f"{' + '.join(map(str, ranks))} layers of {pp} ranks are not {layers}"
+            if sum(ranks) == layers:
+                must = (
+                    f"{' + '.join(map(str, ranks))} layers do not divide into {parts} stages each"
+                )
             raise one.fault("num_layers", layers, must)
         stages = tuple(each // parts for each in ranks) * parts
     etp = one.count("expert_tensor_parallel_size", otherwise=many["tp"])

@@ -244,6 +244,14 @@ def test_as_few_blocks_as_a_class_has_dense_ones_are_all_dense(
         load_network(written(tmp_path, text | {"first_k_dense_replace": most + 2}))
 
 
+@pytest.mark.parametrize(
+    ("key", "words"), [("x" * 201, "of more than 200 characters"), ("a\x07", "cannot be printed")]
+)
+def test_keys_that_no_tool_writes_are_refused(key: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=f"a key .*{words}"):
+        load_network(written(tmp_path, SMALL | {"model_type": "llama", key: 1}))
+
+
 def test_norms_of_opt_without_biases_have_shifts(tmp_path: Path) -> None:
     config = {"model_type": "opt", "hidden_size": 64, "num_hidden_layers": 1, "ffn_dim": 128}
     config |= {"num_attention_heads": 4, "vocab_size": 100, "enable_bias": False}
