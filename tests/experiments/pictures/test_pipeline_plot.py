@@ -96,5 +96,4 @@ def test_rows_that_are_left_out_are_told() -> None:
     figure = plot_pipeline("title", plan, timeline)
     assert len(figure.axes[0].get_yticks()) == 64
     assert note(plan, timeline).endswith("the last 8 of 72 rows are left out")
-    assert all(note(plan, timeline).split("\n"))
     assert "rows" not in note(*step("1f1b"))
