@@ -152,8 +152,10 @@ def _activation(one: Fields) -> dict[str, Any]:
     """What is between the products of a feed-forward, and whether one of two is a gate."""
     word = str(one.take("activation_func", "activation", otherwise=""))
     plain = word.rpartition(".")[2].removeprefix("fast-").replace("-", "_")
-    gated = one.flag("swiglu", "gated_linear_unit") or plain.endswith("glu")
+    gated = one.flag("gated_linear_unit") or plain.endswith("glu")
     squared = one.flag("squared_relu")
+    if one.flag("swiglu"):  # arguments.py: whatever else is said
+        return {"gated": True, "activation": "silu"}
     usual = "silu" if gated else "squared_relu" if squared else "gelu"
     kind = "gelu" if "gelu" in plain else _GATED.get(plain, plain or usual)
     if kind not in ACTIVATIONS:
@@ -200,7 +202,11 @@ def _axes(one: Fields, sizes: Mapping[str, Any]) -> tuple[Axes, dict[str, Any]]:
         ranks = (*([first] if first else []), *middle, *([last] if last else []))
         parts = max(vp, 1)
         if layers and (sum(ranks) != layers or any(one_rank % parts for one_rank in ranks)):
-            must = f"{layers} layers are no whole stages of {pp} ranks x {parts}"
+            must = f"{' + '.join(map(str, ranks))} layers of {pp} ranks are not {layers}"
+            if sum(ranks) == layers:
+                must = (
+                    f"{' + '.join(map(str, ranks))} layers do not divide into {parts} stages each"
+                )
             raise one.fault("num_layers", layers, must)
         stages = tuple(each // parts for each in ranks) * parts
     etp = one.count("expert_tensor_parallel_size", otherwise=many["tp"])

@@ -98,12 +98,15 @@ def _axes(one: Fields, layers: int) -> tuple[Axes, dict[str, Any]]:
     word = str(one.take("parallelism.pipeline_parallel_schedule", otherwise="1F1B"))
     schedule = next((ours for ours, theirs in SCHEDULES.items() if theirs == word), "")
     vp = 1 if word in ("1F1B", "GPipe") or many["pp"] == 1 else 2
+    less = [one.count(f"parallelism.{key}", otherwise=1) for key in _LESS]
+    if each := one.count(f"parallelism.{_EACH}"):
+        vp = _virtual(one, (each, many["pp"], vp), word, layers and layers + sum(less))
     parts = one.take("parallelism.module_fqns_per_model_part", otherwise=[])
     if isinstance(parts, list) and parts and many["pp"] > 1:
         counts = [_layers(part) for part in parts if isinstance(part, list)]
         vp = max(len(counts) // many["pp"], 1)
     else:
-        counts = _dealt(one, many["pp"] * vp, layers)
+        counts = _dealt(one, many["pp"] * vp, layers, less)
     if counts:
         options["stage_layers"] = ",".join(map(str, counts))
     if many["pp"] > 1 and not schedule:
@@ -120,9 +123,31 @@ _LESS = ("pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_st
 """How many blocks embedding and head stand for where blocks are dealt out; 1 by default."""
 
 
-def _dealt(one: Fields, stages: int, layers: int) -> list[int]:
+_EACH = "pipeline_parallel_layers_per_stage"
+
+
+def _virtual(one: Fields, sizes: tuple[int, int, int], word: str, whole: int) -> int:
+    """Stages of a rank where a file says how many of all layers each has, as in pipeline_llm.
+
+    ``sizes``: so many, the ranks, and the usual stages of a rank with this schedule.
+    """
+    each, pp, usual = sizes
+    if pp == 1:
+        return usual
+    if not whole:
+        one.notes.append(f"{_EACH} = {each}: stages follow from the number of layers: say vp")
+        return usual
+    stages = -(-whole // each)
+    vp, rest = divmod(stages, pp)
+    if rest or (vp > 1) != (usual > 1):
+        must = f"{whole} layers make {stages} stages, which {word} does not run on {pp} ranks"
+        raise one.fault(f"parallelism.{_EACH}", each, must)
+    return vp
+
+
+def _dealt(one: Fields, stages: int, layers: int, less: Sequence[int]) -> list[int]:
     """Counts of stages as generate_llm_fqn_per_model_part deals them out; none if all are alike."""
-    first, last = (one.count(f"parallelism.{key}", otherwise=1) for key in _LESS)
+    first, last = less
     each, more = divmod(layers + first + last, stages)
     if stages == 1 or not (first or last or layers % stages):
         return []

@@ -109,9 +109,7 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     panels[0].set_title(said, fontsize=9, loc="left", pad=6, parse_math=False)
     _legend(figure, {one.letter for row in rows for one in row.passes}, height)
     texts = [text.get_text() for axes in panels for text in axes.texts]
-    note = _note(rows, spans, name, unit, texts, marked=marked)
-    if left_out := len(every) - len(rows):
-        note += f"\nthe last {left_out} of {len(every)} rows are left out"
+    note = _note(rows, spans, name, unit, texts, marked=marked, many=len(every))
     figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=7, va="bottom", parse_math=False)
     return figure
 
@@ -177,8 +175,9 @@ def _note(
     texts: Sequence[str],
     *,
     marked: bool,
+    many: int,
 ) -> str:
-    """What a reader needs to know of what is drawn; ``texts`` stand in passes."""
+    """What a reader needs to know of what is drawn, of so many rows; ``texts`` are in passes."""
     version = ", v the version of the weights" * any("v" in text for text in texts)
     said = [f"numbers are micro-batches{version}"] if texts else []
     if marked:
@@ -188,4 +187,6 @@ def _note(
     if len(spans) > 1:
         ends = f"{spans[0][1] / unit:.4g} to {spans[1][0] / unit:.4g} {name}"
         said.append(f"the middle is left out: {ends}")
+    if left_out := many - len(rows):
+        said.append(f"the last {left_out} of {many} rows are left out")
     return "\n".join(said)

@@ -17,7 +17,9 @@ class Fields:
 
     def __init__(self, path: str, values: Mapping[str, Any], error: Error) -> None:
         if odd := [key for key in values if len(key) > _LONGEST or not key.isprintable()]:
-            raise error(f"{path}: {shown(odd[0])}: not a key")
+            long = f"a key of more than {_LONGEST} characters"
+            why = long if len(odd[0]) > _LONGEST else "a key with characters that cannot be printed"
+            raise error(f"{path}: {shown(odd[0])}: {why}")
         self.path, self.left, self._error = path, dict(values), error
         self.notes = list[str]()
         """What to say to who reads the file."""

@@ -379,11 +379,14 @@ def _sizes(one: Fields, allowed: Mapping[str, Any]) -> Values:
 def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     usual, reading = FAMILIES[kind]
     dropouts = {"dropout": _any(one, _DROPOUT), "attention_dropout": _any(one, _IN_ATTENTION)}
-    found = usual | dropouts | _sizes(one, _TRANSFORMER)
+    said = _sizes(one, _TRANSFORMER)
+    found = usual | dropouts | said
     window = one.left.get("sliding_window")
     used = one.left.get("use_sliding_window") is not False
     original = one.left.get("original_max_position_embeddings")
     reading(one, found)
+    if "dense_layers" not in said and usual.get("dense_layers", 0) >= said.get("layers", LARGEST):
+        found = {key: value for key, value in found.items() if key not in _OF_EXPERTS}
     known, longest = found.get("seq"), found.get("table") or 0
     if isinstance(known, int) and known > USUAL_SEQ and not longest:
         seq = original if isinstance(original, int) and original <= USUAL_SEQ else USUAL_SEQ
@@ -424,6 +427,8 @@ def _encoder(path: str, kind: str, one: Fields, name: str) -> Encoder:
 
 _DROPOUT = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout")
 _IN_ATTENTION = ("attn_pdrop", "attention_dropout", "attention_probs_dropout_prob")
+_OF_EXPERTS = ("dense_layers", "experts", "topk", "moe_ffn", "shared_ffn")
+"""What a model has none of where its class has as many dense blocks as it has blocks."""
 _NULL = ("kv_heads", "q_rank")
 _NEEDED = ("layers", "hidden", "heads", "ffn")
 _TRANSFORMER = {key.name: key for key in fields(Transformer)}

@@ -66,7 +66,7 @@ def linear(
     ``swap``: the file's output has its last two dimensions the other way round.
     """
     if weight.copies > 1 and weight.copies == count(value.dims[:1], Role.SAMPLE):
-        weight = replace(weight, shape=weight.shape[1:])  # the same for each sample
+        weight = replace(weight, shape=weight.shape[1:], copies=0)  # the same for each sample
     depth, bias = size_of(value.dims[-1]), assembler.operand(operation, 2)
     features = 1 if len(weight.shape) == 1 else operation.output[-2 if swap else -1]
     groups, odd = divmod(math.prod(weight.shape), depth * features)

@@ -1,6 +1,7 @@
 """What frameworks do where their files say nothing, and what is told of keys that are not read."""
 
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -307,6 +308,33 @@ def test_torchtitan_deals_out_blocks_with_embedding_and_head(
     assert told(tmp_path, "a.toml", text)[0].options.get("stage_layers") == counts
 
 
+@pytest.mark.parametrize(
+    ("schedule", "each", "vp", "counts"),
+    [
+        ("Interleaved1F1B", 3, 3, "3,3,3,3,3,3,3,3,3,3,2,2"),  # ceil(34 / 3) = 12 stages
+        ("1F1B", 9, 1, "9,9,8,8"),  # ceil(34 / 9) = 4
+        ("Interleaved1F1B", 9, 0, "34 layers make 4 stages, which Interleaved1F1B does not run"),
+        ("1F1B", 5, 0, "34 layers make 7 stages, which 1F1B does not run on 4 ranks"),
+    ],
+)
+def test_torchtitan_is_told_how_many_layers_a_stage_has(
+    schedule: str, each: int, vp: int, counts: str, tmp_path: Path
+) -> None:
+    """pipeline_llm: 32 blocks, and one each for embedding and head, in so large stages."""
+    text = f'{TITAN}[model]\nname = "llama3"\nflavor = "8B"\n[parallelism]\n'
+    text += f'pipeline_parallel_degree = 4\npipeline_parallel_schedule = "{schedule}"\n'
+    text += f"pipeline_parallel_layers_per_stage = {each}\n"
+    if not vp:
+        (path := tmp_path / "a.toml").write_text(text)
+        with pytest.raises(UsageError, match=counts):
+            accelarray.read(path)
+        return
+    job, said = told(tmp_path, "a.toml", text)
+    assert (job.axes.vp, job.options["stage_layers"]) == (vp, counts)
+    assert "per_stage" not in said
+    assert "say vp" in told(tmp_path, "a.toml", text.replace("8B", "debug"))[1]
+
+
 def test_blocks_of_a_stage_that_torchtitan_cannot_deal_out(tmp_path: Path) -> None:
     text = f"{TITAN}[parallelism]\npipeline_parallel_degree = 8\n"
     assert "say stage_layers" in told(tmp_path, "a.toml", text)[1]
@@ -345,6 +373,14 @@ def test_nemos_activations(word: str, gated: bool, activation: str, tmp_path: Pa
     assert "activation" not in said
 
 
+def test_megatrons_swiglu_sets_silu_whatever_else_is_said(tmp_path: Path) -> None:
+    for word in ("gelu", "squared-relu", "tanh"):
+        more = f"num_layers: 4, swiglu: true, activation: {word}"
+        job, said = told(tmp_path, "a.yaml", NEMO.replace("num_layers: 4", more) % "")
+        assert (job.sizes["gated"], job.sizes["activation"]) == (True, "silu")
+        assert "activation" not in said
+
+
 def test_words_of_megatron_that_are_not_known_are_told(tmp_path: Path) -> None:
     text = NEMO.replace("num_layers: 4", "num_layers: 4, activation: tanh") % ""
     assert "activation = 'tanh': read as gelu" in told(tmp_path, "a.yaml", text)[1]
@@ -377,9 +413,12 @@ def test_megatrons_first_and_last_ranks_divide_their_layers_among_virtual_stages
     )
     job, _ = told(tmp_path, "a.sh", text.format(6))
     assert (job.axes.vp, job.options["stage_layers"]) == (2, "3,4,4,4,3,4,4,4")
-    for wrong in (5, 7):
+    for wrong, words in (
+        (4, "4 + 9 + 9 + 8 layers do not divide into 2 stages each"),
+        (7, "7 + 7 + 7 + 8 layers of 4 ranks are not 30"),
+    ):
         (path := tmp_path / "a.sh").write_text(text.format(wrong))
-        with pytest.raises(UsageError, match="30 layers are no whole stages of 4 ranks x 2"):
+        with pytest.raises(UsageError, match=re.escape(words)):
             accelarray.read(path)
 
 

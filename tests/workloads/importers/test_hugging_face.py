@@ -230,6 +230,28 @@ def test_sizes_of_experts_that_a_class_has_are_not_asked_for(tmp_path: Path) -> 
         assert (of.q_rank, of.topk, of.dense_layers) == (rank, 8, 3)
 
 
+@pytest.mark.parametrize(("kind", "most"), [("deepseek_v3", 3), ("glm4_moe", 1)])
+def test_as_few_blocks_as_a_class_has_dense_ones_are_all_dense(
+    kind: str, most: int, tmp_path: Path
+) -> None:
+    text = SMALL | MOE | {"model_type": kind, "n_routed_experts": 4, "n_shared_experts": 1}
+    text |= {"num_key_value_heads": 4}
+    for layers in range(1, most + 2):
+        read = load_network(written(tmp_path, text | {"num_hidden_layers": layers}))
+        routers = [one for one in read.layers if "router" in one.name]
+        assert len(routers) == max(layers - most, 0)
+    with pytest.raises(NetworkError, match=f"dense_layers = {most + 2}: there are"):
+        load_network(written(tmp_path, text | {"first_k_dense_replace": most + 2}))
+
+
+@pytest.mark.parametrize(
+    ("key", "words"), [("x" * 201, "of more than 200 characters"), ("a\x07", "cannot be printed")]
+)
+def test_keys_that_no_tool_writes_are_refused(key: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=f"a key .*{words}"):
+        load_network(written(tmp_path, SMALL | {"model_type": "llama", key: 1}))
+
+
 def test_norms_of_opt_without_biases_have_shifts(tmp_path: Path) -> None:
     config = {"model_type": "opt", "hidden_size": 64, "num_hidden_layers": 1, "ffn_dim": 128}
     config |= {"num_attention_heads": 4, "vocab_size": 100, "enable_bias": False}

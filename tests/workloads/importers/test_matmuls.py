@@ -299,6 +299,18 @@ def test_copies_for_each_sample_are_one_matrix_and_others_are_not(made: str, wei
     assert found.weights == weights
 
 
+@pytest.mark.parametrize("batch", [1, 2, 4])
+def test_copies_of_several_matrices_meet_the_same_rows(batch: int) -> None:
+    found = network(
+        op("expand", "w", (batch, 3, 8, 8), "copies"),
+        op("matmul", "x copies", (batch, 3, 6, 8), "f"),
+        constants=trained(w=(3, 8, 8)),
+        x=(batch, 1, 6, 8),
+        batch=batch,
+    )
+    assert (found.parameters, found.macs) == (3 * 8 * 8, 3 * 6 * 8 * 8)
+
+
 def test_all_that_a_smaller_product_of_parameters_is_made_of_is_trained() -> None:
     """Rows of a table through a matrix that is larger than they are."""
     found = network(

@@ -192,6 +192,8 @@ class Reader:
             constants = [replace(first, trained=trained)]
         others = [n for n in node.input if n not in known or not known[n].trained]
         how = f"{node.op_type} {others} {[a.SerializeToString() for a in node.attribute]}"
+        if node.op_type in operators.PRODUCTS:
+            how = ""  # of all that they are made of
         elements = sum(math.prod(shape) for shape in shapes.values())
         if elements > max(MOST_MADE, sum(math.prod(one.shape) for one in constants)):
             raise NetworkError(f"it makes a constant of {elements:,} elements")
@@ -200,7 +202,7 @@ class Reader:
             self.tensors.values[name] = array
         for i, (name, shape) in enumerate(shapes.items()):
             made = self.tensors.values[name].shape if name in self.tensors.values else shape
-            known[name] = Constant.of(f"{how} {i}", tuple(made), constants)
+            known[name] = Constant.of(how and f"{how} {i}", tuple(made), constants)
 
     def _shapes(self, name: str, node: onnx.NodeProto) -> dict[str, Shape]:
         """The shape of every output: inferred, else as the file says, else as its input's."""
