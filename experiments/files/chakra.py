@@ -158,7 +158,7 @@ class Recorder:
         return found
 
     def meet(
-        self, _: int, operation: Operation, __: int, micro_batch: int, after: Needs, **___: object
+        self, _: int, operation: Operation, __: int, micro_batch: int, after: Needs, *___: object
     ) -> _Over:
         """A collective of the rank's group."""
         message, key = self.ranks.message(operation, self._rank), (operation, micro_batch)

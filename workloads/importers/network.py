@@ -59,7 +59,7 @@ def assemble(model: Model) -> Network:
 def _learned(model: Model) -> set[str]:
     """Copies of what is trained, one for each sample, that products of constants or attention read.
 
-    They are computed from then on, as the queries of DETR and of Perceiver.
+    They are computed from then on, as the queries of Perceiver.
     """
     shapes = {name: one.shape for name, one in model.constants.items()}
     trained = {name for name, one in model.constants.items() if one.trained}

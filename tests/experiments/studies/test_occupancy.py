@@ -167,8 +167,9 @@ def test_strictness_is_part_of_a_cases_identity_only_where_asked_for() -> None:
         replace(grid, executed_by=lambda *_: DEPLOYED),
         replace(grid, executed_by=lambda *_: strict),
     )
-    keys = [one.cases(one.points()[0])[0].key for one in grids]
-    assert keys[0] != keys[1]
+    (base, asked), (also_base, strictly) = (one.cases(one.points()[0]) for one in grids)
+    assert asked.key != strictly.key
+    assert base.key == also_base.key  # nobody asked for data parallelism
 
 
 GPUS = ("simulate", "gpt2", "--array", "dgx-a100", "--stack", "ngc-2020", "--batch", "64")

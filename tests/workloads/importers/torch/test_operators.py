@@ -335,7 +335,7 @@ def test_learned_rows_that_meet_each_sample_are_counted_once(batch: int) -> None
 
 @pytest.mark.parametrize("batch", [1, 2, 6])
 def test_learned_queries_go_through_a_decoder(batch: int) -> None:
-    """DETR's: 6 of 16 features attend to each other, then to 9 positions."""
+    """Learned queries: 6 of 16 features attend to each other, then to 9 positions."""
     decoder = torch.nn.TransformerDecoderLayer(16, 4, 32, batch_first=True)
     queries = torch.nn.Parameter(torch.zeros(1, 6, 16))
     module = Made(lambda m, x: m.d(m.q.expand(len(x), -1, -1), x), q=queries, d=decoder).eval()
