@@ -200,13 +200,11 @@ def _axes(one: Fields, sizes: Mapping[str, Any]) -> tuple[Axes, dict[str, Any]]:
         inner = pp - bool(first) - bool(last)
         middle = [(layers - first - last) // max(inner, 1)] * inner
         ranks = (*([first] if first else []), *middle, *([last] if last else []))
-        parts = max(vp, 1)
-        if layers and (sum(ranks) != layers or any(one_rank % parts for one_rank in ranks)):
-            must = f"{' + '.join(map(str, ranks))} layers of {pp} ranks are not {layers}"
-            if sum(ranks) == layers:
-                must = (
-                    f"{' + '.join(map(str, ranks))} layers do not divide into {parts} stages each"
-                )
+        parts, said = max(vp, 1), " + ".join(map(str, ranks))
+        if layers and sum(ranks) != layers:
+            raise one.fault("num_layers", layers, f"{said} layers of {pp} ranks are not {layers}")
+        if layers and any(each % parts for each in ranks):
+            must = f"{said} layers do not divide into {parts} stages each"
             raise one.fault("num_layers", layers, must)
         stages = tuple(each // parts for each in ranks) * parts
     etp = one.count("expert_tensor_parallel_size", otherwise=many["tp"])

@@ -32,6 +32,9 @@ WITHOUT_EFFECT = re.compile(
     r"|activation_checkpoint\.(per_op|early_stop|debug|preserve|determin|memory).*"
 )
 _DEGREES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
+_LESS = ("pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_stage_less_layers")
+"""How many blocks embedding and head stand for where blocks are dealt out; 1 by default."""
+_EACH = "pipeline_parallel_layers_per_stage"
 
 
 def read(one: Fields) -> Job:
@@ -117,13 +120,6 @@ def _axes(one: Fields, layers: int) -> tuple[Axes, dict[str, Any]]:
     dp = copies * shards if isinstance(shards, int) and shards > 0 else 0
     etp = 0 if many["ep"] == 1 or etp == many["tp"] else etp
     return Axes(dp=dp, vp=vp, etp=etp, sp=many["tp"] > 1, **many), options
-
-
-_LESS = ("pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_stage_less_layers")
-"""How many blocks embedding and head stand for where blocks are dealt out; 1 by default."""
-
-
-_EACH = "pipeline_parallel_layers_per_stage"
 
 
 def _virtual(one: Fields, sizes: tuple[int, int, int], word: str, whole: int) -> int:

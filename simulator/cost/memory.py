@@ -25,13 +25,13 @@ from simulator.cost import dummies
 from simulator.cost.operators import Map, Operator, Operators
 from simulator.cost.roofline import Core, map_bytes, map_channels, map_rows
 from simulator.cost.zero_sharding import WHOLE, ZeroSharding, gathered, until_scattered
-from simulator.engine.operations import MOVING, Holding, all_classes
+from simulator.engine.operations import MOVING, Holding
 from workloads.graph import Node
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """HBM in use at each operator of a step (``series``, bytes), against a core's capacity.
+    """HBM in use at each operator of a step (``series``, bytes).
 
     ``held_bytes`` are in it before the first, ``kept`` after each operator.
     """
@@ -39,7 +39,6 @@ class MemoryUse:
     operators: tuple[str, ...]
     series: tuple[float, ...]
     held_bytes: float
-    capacity_bytes: float
     kept: tuple[float, ...] = ()
     products: tuple[tuple[int, Phase], ...] = ()
     """Of each operator, the node and phase, whose operators come one after the other.
@@ -65,13 +64,6 @@ class MemoryUse:
     def operator(self) -> str:
         """The first operator at the peak."""
         return self.operators[self.series.index(self.peak_bytes)] if self.series else ""
-
-    @property
-    def by_class(self) -> tuple[float, ...]:
-        """Bytes of each of CLASSES at the peak."""
-        at = self.series.index(self.peak_bytes) if self.series else None
-        moving = (0.0,) * len(MOVING) if at is None else tuple(s[at] for s in self.moving)
-        return all_classes(self.held_bytes, self.weight_bytes, self.gradient_bytes, moving)
 
     def by_product(self) -> dict[tuple[int, Phase], Holding]:
         """Per node and phase: the most that is held meanwhile, and what is more afterwards.
@@ -165,7 +157,6 @@ def memory_use(
         tuple(op.name for op in mine),
         tuple(state + moving for moving in series),
         state,
-        core.hbm_capacity_bytes,
         tuple(state + moving for moving in kept),
         tuple(products),
         core.bytes.weight * (many + brought) - away,
