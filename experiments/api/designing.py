@@ -101,7 +101,7 @@ class DesignResult(Result):
     def plot(self) -> Figure:
         """Throughput against area of every design that was evaluated."""
         asked, found = self._one("the picture")
-        points = [(score.area_mm2, score.value) for score in found.evaluated]
+        points = [(score.area_mm2, score.value) for score in found.judge.scores.values()]
         winner = fields_of(found.winner, asked.cases)
         title = f"{_names(asked)}: {len(points):,} designs by estimate"
         base = (found.base.area_mm2, 1.0)

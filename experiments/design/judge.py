@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from math import exp, fsum, log
@@ -125,7 +124,7 @@ class Judge:
     """Evaluates designs for some steps; what was evaluated is known from then on.
 
     ``evaluations`` counts designs that were asked for the first time, whether they had been
-    kept or not: that is what a search has spent.
+    kept or not: that is what a search has spent of its ``budget`` (None: it has no end).
     """
 
     space: Space
@@ -148,19 +147,9 @@ class Judge:
         """Designs evaluated so far."""
         return len(self.scores)
 
-    @contextmanager
-    def within(self, budget: int | None) -> Iterator[None]:
-        """A search, which ends where it has evaluated as many designs as it may."""
-        self.budget = budget
-        try:
-            with suppress(BudgetSpent):
-                yield
-        finally:
-            self.budget = None
-
     def fresh(self, progress: Callable[[str], None] = lambda done: None) -> Judge:
         """Another judge of the same, that has evaluated nothing and keeps nothing."""
-        return replace(self, scores={}, budget=None, kept=None, progress=progress)
+        return replace(self, scores={}, kept=None, progress=progress)
 
     def allows(self, design: Design) -> bool:
         """Whether a design's tiles fit its buffer and it keeps the limits."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from experiments.design import local
 from experiments.design.choice import Sized, balanced, choose, fastest
-from experiments.design.judge import Aim, Judge, Limits, Score, StoredEvaluations
+from experiments.design.judge import Aim, BudgetSpent, Judge, Limits, StoredEvaluations
 from experiments.design.runs import Ran, Runs, units_of
 from experiments.design.space import Design, Space
 from experiments.output import UsageError, hearing
@@ -52,7 +53,6 @@ class Found:
     candidates: tuple[Ran, ...]
     evaluations: int
     search_s: float
-    evaluated: tuple[Score, ...]
     budget: int
     places: tuple[Place, ...]
     """Those that can have designs of their own."""
@@ -123,17 +123,15 @@ def study(asked: Asked, store: Store | None = None, progress: Progress | None = 
     if sized and asked.aim != "throughput":
         others += balanced(sized, [place.count for place in runs.ranks], asked.top)
     ranked = choose(runs, best, [top[tuple(rank)] for rank in ranks], others)
-    last = judges[tuple(every)]
     return Found(
         base=runs.base,
         candidates=tuple(ranked),
         evaluations=sum(judge.evaluations for judge in judges.values()),
         search_s=searched_s,
-        evaluated=tuple(last.scores.values()),
         budget=budget or len(asked.space),
         places=runs.ranks,
         plans=tuple(plans),
-        judge=last,
+        judge=judges[tuple(every)],
     )
 
 
@@ -177,33 +175,29 @@ def _sized(
 
 
 def run_search(judge: Judge, search: str, budget: int | None, seed: int = 0) -> None:
-    """One of SEARCHES, at most so many evaluations."""
-    if search == "exhaustive":
-        exhaustive(judge, budget)
-    elif search == "random":
-        at_random(judge, budget or MOST, seed)
-    else:
-        local.search(judge, budget or MOST)
+    """One of SEARCHES, at most so many evaluations (None: of all designs that are allowed)."""
+    judge.budget = budget
+    with suppress(BudgetSpent):
+        if search == "exhaustive":
+            for design in filter(judge.allows, judge.space):
+                judge.score(design)
+        elif search == "random":
+            at_random(judge, seed)
+        else:
+            local.search(judge)
+    judge.budget = None
 
 
-def exhaustive(judge: Judge, budget: int | None = None) -> None:
-    """Evaluate every allowed design of the space, in its order, or as many as the budget allows."""
-    with judge.within(budget):
-        for design in filter(judge.allows, judge.space):
-            judge.score(design)
-
-
-def at_random(judge: Judge, budget: int, seed: int = 0) -> None:
-    """Evaluate so many allowed designs, each equally likely; fewer where there are not as many."""
+def at_random(judge: Judge, seed: int) -> None:
+    """Evaluate allowed designs, each equally likely, until the budget or all of them are spent."""
     draw = random.Random(seed)  # noqa: S311 - nothing is kept secret with it
     size, seen = len(judge.space), set[int]()
-    with judge.within(budget):
-        while len(seen) < size:
-            place = draw.randrange(size)
-            design = judge.space.at(place)
-            if place not in seen and judge.allows(design):
-                judge.score(design)
-            seen.add(place)
+    while len(seen) < size:
+        place = draw.randrange(size)
+        design = judge.space.at(place)
+        if place not in seen and judge.allows(design):
+            judge.score(design)
+        seen.add(place)
 
 
 def _identity(asked: Asked, group: Sequence[Site]) -> str:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from experiments.design import local
 from experiments.design.judge import Judge
 from experiments.design.space import FIELDS, Design
+from experiments.design.study import run_search
 from tests.experiments.design.test_search import judge_of
 
 PLACES = st.integers(0, len(judge_of("lenet").space) - 1)
@@ -115,8 +116,8 @@ def test_growing_never_loses_and_changes_counts_and_the_buffer_alone(place: int)
 @pytest.mark.parametrize("network", ["lenet", "alexnet"])
 def test_a_search_begins_with_the_first_design_and_is_the_same_again(network: str) -> None:
     one, other = judge_of(network), judge_of(network)
-    local.search(one, 200)
-    local.search(other, 200)
+    run_search(one, "wham", 200)
+    run_search(other, "wham", 200)
     assert list(one.scores) == list(other.scores)
     assert next(iter(one.scores)) == local.first(one)
     assert all(one.allows(design) for design in one.scores)
@@ -124,7 +125,7 @@ def test_a_search_begins_with_the_first_design_and_is_the_same_again(network: st
 
 def test_equal_ones_are_ranked_by_area_then_by_their_fields() -> None:
     judge = judge_of("lenet")
-    local.search(judge, 60)
+    run_search(judge, "wham", 60)
     ranked = judge.top(len(judge.scores))
     keys = [(-score.value, score.area_mm2, score.design) for score in ranked]
     assert keys == sorted(keys)
@@ -134,7 +135,7 @@ def test_equal_ones_are_ranked_by_area_then_by_their_fields() -> None:
 def test_the_best_has_nothing_that_it_can_do_without() -> None:
     """No field of it can be a step less without being slower, in the whole space."""
     judge = judge_of("lenet")
-    local.search(judge, 400)
+    run_search(judge, "wham", 400)
     (best,) = judge.top(1)
     for field in FIELDS:
         smaller = judge.space.moved(best.design, field, -1)

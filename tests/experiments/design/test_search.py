@@ -9,7 +9,7 @@ from experiments.design import local
 from experiments.design.judge import BudgetSpent, Delays, Judge, delays
 from experiments.design.runs import limits_of, units_of
 from experiments.design.space import Design, load_space
-from experiments.design.study import at_random, exhaustive
+from experiments.design.study import SEARCHES, run_search
 from experiments.studies.case import Case, plan_of
 from hardware import MatrixUnit, Units, VectorUnit, load_array
 from simulator import DEPLOYED
@@ -47,9 +47,9 @@ def test_the_search_comes_within_three_percent_in_a_twentieth_of_the_evaluations
 ) -> None:
     ours = judge_of(name)
     every = ours.fresh()
-    exhaustive(every)
+    run_search(every, "exhaustive", None)
     assert every.evaluations >= 2000
-    local.search(ours, every.evaluations)
+    run_search(ours, "wham", every.evaluations)
     assert 20 * ours.evaluations <= every.evaluations
     assert ours.top(1)[0].value >= 0.97 * every.top(1)[0].value
 
@@ -57,8 +57,8 @@ def test_the_search_comes_within_three_percent_in_a_twentieth_of_the_evaluations
 def test_one_design_for_several_networks() -> None:
     ours = judge_of("lenet", "alexnet")
     every = ours.fresh()
-    exhaustive(every)
-    local.search(ours, every.evaluations // 20)
+    run_search(every, "exhaustive", None)
+    run_search(ours, "wham", every.evaluations // 20)
     best = ours.top(1)[0]
     assert best.value >= 0.97 * every.top(1)[0].value
     alone = [judge_of(n).score(best.design).value for n in ("lenet", "alexnet")]
@@ -67,7 +67,7 @@ def test_one_design_for_several_networks() -> None:
 
 def test_exhaustive_is_all_that_keeps_the_limits_and_random_a_part_of_it() -> None:
     every = judge_of("lenet")
-    exhaustive(every)
+    run_search(every, "exhaustive", None)
     space, limits = every.space, every.limits
     by_hand = {
         d
@@ -77,22 +77,22 @@ def test_exhaustive_is_all_that_keeps_the_limits_and_random_a_part_of_it() -> No
     }
     assert every.scores.keys() == by_hand
     one, other = every.fresh(), every.fresh()
-    at_random(one, 40, seed=1)
-    at_random(other, 40, seed=2)
+    run_search(one, "random", 40, seed=1)
+    run_search(other, "random", 40, seed=2)
     assert one.evaluations == other.evaluations == 40
     assert one.scores.keys() <= by_hand
     assert one.scores.keys() != other.scores.keys()
     again = every.fresh()
-    at_random(again, 40, seed=1)
+    run_search(again, "random", 40, seed=1)
     assert list(again.scores) == list(one.scores)
 
 
 @pytest.mark.parametrize("budget", [1, 7, 30])
 def test_no_search_evaluates_more_than_its_budget(budget: int) -> None:
     judge = judge_of("alexnet")
-    for run in (local.search, at_random, exhaustive):
+    for search in SEARCHES:
         other = judge.fresh()
-        run(other, budget)
+        run_search(other, search, budget)
         assert other.evaluations == budget
         assert other.budget is None
 
@@ -110,7 +110,7 @@ def test_a_judge_asks_once_and_stops_at_its_budget() -> None:
 def test_limits_that_nothing_keeps() -> None:
     judge = judge_of("lenet")
     judge.limits = judge.limits._replace(area_mm2=0.1)
-    local.search(judge, 100)
+    local.search(judge)
     assert judge.evaluations == 0
     assert local.first(judge) is None
 
