@@ -27,8 +27,8 @@ from pathlib import Path
 
 from experiments.cli import main
 from experiments.files.measurements import log_text, nccl
+from experiments.measured.case import ready
 from experiments.measured.rows import load
-from experiments.measured.study import ready
 from experiments.output import UsageError
 from tests.experiments.files.test_measurements import GOOD, log
 from tests.test_readers import DEVICE, GRAPH, HOSTILE, LAYERS, STACK, TRANSFORMER

@@ -7,12 +7,12 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments.measured.case import RowCase, run_rows
+from experiments.measured.case import RowCase, ready, run_rows
 from experiments.measured.fit import LEAST, Probed, chip_of, common_share
 from experiments.measured.machine import stack_of
 from experiments.measured.rows import Row
 from experiments.measured.section import Column, Record, grouped, median_error, relative
-from experiments.measured.study import Progress, at_share, probe, ready
+from experiments.measured.study import Progress, at_share, probe
 from experiments.notices import tell
 from experiments.output import UsageError, spec_toml
 from experiments.studies.running.runner import Runner

@@ -124,15 +124,18 @@ class RowCase:
         return replace(self, case=replace(self.case, execution=execution), split=split)
 
 
-def case_of(row: Row) -> RowCase:
-    """What predicts a row; raises LeftOutError where nothing can."""
+def ready(row: Row) -> RowCase | LeftOutError:
+    """What predicts a row, or why there is nothing."""
     try:
-        return _case_of(row)
+        return case_of(row)
+    except LeftOutError as error:
+        return error
     except (NetworkError, PlanError, SpecError) as error:
-        raise LeftOutError(str(error).partition("\n")[0]) from None
+        return LeftOutError(str(error).partition("\n")[0])
 
 
-def _case_of(row: Row) -> RowCase:
+def case_of(row: Row) -> RowCase:
+    """What predicts a row; raises LeftOutError, NetworkError, PlanError or SpecError."""
     machine = machine_of(row)
     if row.kind not in STEPS:
         raise LeftOutError(f"{row.kind or 'its kind'}: not a step of a transformer")

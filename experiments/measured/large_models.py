@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas
 
-from experiments.measured.case import RowCase, chips_of
+from experiments.measured.case import RowCase, chips_of, ready
 from experiments.measured.machine import MACHINES
 from experiments.measured.section import Column, Record, Section, grouped, lines
-from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted, ready
+from experiments.measured.study import CONTROLS, SHARE, Outcome, Study, counted
 from experiments.output import UsageError
 from experiments.pictures.figures import TITLE_SIZE, panels
 from experiments.pictures.palette import SERIES

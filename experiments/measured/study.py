@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from experiments.measured.case import Ran, RowCase, case_of, chips_of, run_rows
+from experiments.measured.case import Ran, RowCase, chips_of, ready, run_rows
 from experiments.measured.fit import PROBES, Constants, Probed, fitted
 from experiments.measured.machine import chips
-from experiments.measured.rows import LeftOutError, Row
+from experiments.measured.rows import Row
 from experiments.measured.section import Record, grouped, relative
 from experiments.output import UsageError
 from experiments.progress import expecting
@@ -275,14 +275,6 @@ def controls(work: Work, shares: Work) -> dict[str, float]:
         SHARE: work.model_s / shares.model_s,
         HARDWARE: work.hardware_s / shares.hardware_s,
     }
-
-
-def ready(row: Row) -> RowCase | LeftOutError:
-    """A row's case, or why there is none."""
-    try:
-        return case_of(row)
-    except LeftOutError as error:
-        return error
 
 
 def _outcome(ran: Ran, shares: Work) -> Outcome:

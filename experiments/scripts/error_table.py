@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pandas
 
-from experiments.measured.case import RowCase
+from experiments.measured.case import RowCase, ready
 from experiments.measured.rows import Row, load, shipped
-from experiments.measured.study import counted, predicted, ready
+from experiments.measured.study import counted, predicted
 from experiments.results.error_band import COLUMNS, FILE, features_of
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store

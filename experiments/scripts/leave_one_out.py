@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 
 import pandas
 
-from experiments.measured.case import RowCase, run_rows
+from experiments.measured.case import RowCase, ready, run_rows
 from experiments.measured.fit import Constants, Probed, fitted
 from experiments.measured.rows import Row, load, shipped
 from experiments.measured.section import relative
-from experiments.measured.study import Outcome, at_share, counted, predicted, probe, ready
+from experiments.measured.study import Outcome, at_share, counted, predicted, probe
 from experiments.studies.running.estimate import estimate
 from experiments.studies.running.runner import Runner
 from experiments.studies.running.store import Store

@@ -13,10 +13,9 @@ from experiments.cli import main
 from experiments.collective import rates
 from experiments.files.measurements import mllog, nccl
 from experiments.link_calibration import WiresResult, calibrated_wires
-from experiments.measured.case import RowCase
+from experiments.measured.case import RowCase, ready
 from experiments.measured.collectives import known_array
 from experiments.measured.rows import load
-from experiments.measured.study import ready
 from experiments.notices import AccelarrayWarning
 from experiments.output import UsageError
 from hardware import load_array
