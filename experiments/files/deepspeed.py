@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from experiments.files.job import Job, Written
+from experiments.files.job import Job
 from experiments.output import to_json
 from planners import Axes
 from workloads.importers.fields import Fields
@@ -67,22 +67,21 @@ def read(one: Fields) -> Job:
     return Job(axes=axes, options=options)
 
 
-def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framework's)
+def write(job: Job, devices: int, remarks: list[str]) -> str:  # noqa: ARG001  (as every framework's)
     """The JSON of a job; reads back to the same job without its network."""
-    axes, options, remarks = job.axes, job.options, list(job.notes)
-    micro = int(options.get("micro_batch", 1))
+    axes, options = job.axes, job.options
     values: dict[str, Any] = {
         "train_batch_size": options["batch"],
-        "train_micro_batch_size_per_gpu": micro,
-        "gradient_accumulation_steps": int(options["batch"]) // (micro * axes.dp),
-        "zero_optimization": {"stage": int(options.get("zero", 0))},
+        "train_micro_batch_size_per_gpu": options["micro_batch"],
+        "gradient_accumulation_steps": options["batch"] // (options["micro_batch"] * axes.dp),
+        "zero_optimization": {"stage": options["zero"]},
     }
-    precision = options.get("precision", "bf16")
+    precision = options["precision"]
     if precision in ("bf16", "fp16"):
         values[precision] = {"enabled": True}
     elif precision != "fp32":
         remarks.append(f"DeepSpeed has no precision {precision}")
-    optimizer = options.get("optimizer", "adam")
+    optimizer = options["optimizer"]
     if optimizer not in ("adam", "sgd"):
         remarks.append(f"DeepSpeed's file names no optimizer {optimizer}")
     values["optimizer"] = {"type": "SGD" if optimizer == "sgd" else "Adam", "params": {}}
@@ -98,6 +97,6 @@ def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framewo
         remarks.append("PipelineModule takes the stages in code, and ZeRO 0 or 1")
     coded = [f"{key} = {options[key]}" for key in ("schedule", "stage_layers") if key in options]
     remarks += [f"{one}: PipelineModule takes its parts in code" for one in coded]
-    if options.get("recompute", "none") != "none":
+    if options["recompute"] != "none":
         remarks.append(f"recompute = {options['recompute']}: wrap blocks in code")
-    return Written(to_json(values), tuple(remarks))
+    return to_json(values)

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.encodings import comment
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
-from experiments.files.job import USUAL_NODE, Job, Written, sizes_of
+from experiments.files.job import USUAL_NODE, Job, sizes_of
 from experiments.files.placements import placements
 from experiments.notices import tell
 from experiments.output import UsageError, to_json
@@ -29,13 +29,13 @@ from workloads import SIZES, Network, Transformer, partition_graph
 from workloads.attention import ATTENTION, attention_cores
 from workloads.transforms import APART, EAGER
 
-WRITERS: dict[str, Callable[[Job, int], Written]] = {
+WRITERS: dict[str, Callable[[Job, int, list[str]], str]] = {
     "megatron": megatron.write,
     "torchtitan": torchtitan.write,
     "maxtext": maxtext.write,
     "deepspeed": deepspeed.write,
 }
-"""By name: what writes a job for so many devices."""
+"""By name: what writes a job for so many devices, and remarks on what its framework cannot say."""
 
 
 NARROW = 4
@@ -54,7 +54,7 @@ def exported(case: Case, plan: Plan, target: str) -> str:
         return _schedule(plan)
     if target == DTENSOR:
         job, staging = job_of(case, plan), case.execution.staging
-        order, zero = staging.axis_order if staging else "", int(job.options["zero"])
+        order, zero = staging.axis_order if staging else "", job.options["zero"]
         return to_json(placements(case.network, plan, job.axes, order, zero))
     if case.execution.inference:
         raise UsageError(f"--export {target}: of training jobs; leave out --mode inference")
@@ -65,8 +65,10 @@ def exported(case: Case, plan: Plan, target: str) -> str:
             "--export megatron: its stages are of blocks that are alike, and "
             f"{case.network.name!r} is not mostly such: take pp=1"
         )
-    written = WRITERS[target](job_of(case, plan), _devices(case))
-    remarks = [*written.remarks, *(_software(case) if target == "megatron" else ())]
+    job = job_of(case, plan)
+    remarks = list(job.notes)
+    text = WRITERS[target](job, _devices(case), remarks)
+    remarks += _software(case) if target == "megatron" else ()
     staging = case.execution.staging
     if staging and staging.axis_order:
         remarks.append(
@@ -77,13 +79,11 @@ def exported(case: Case, plan: Plan, target: str) -> str:
     if not fused and attention_cores(case.network):
         remedy = ": add --attention-backend unfused" if target == "megatron" else ""
         remarks.append(f"simulated with attention that is not fused{remedy}")
-    written = replace(written, remarks=tuple(remarks))
-    comments = "".join(f"{comment(remark)}\n" for remark in written.remarks)
     if target != "deepspeed":
-        return comments + written.text
-    for remark in written.remarks:
+        return "".join(f"{comment(remark)}\n" for remark in remarks) + text
+    for remark in remarks:
         tell(remark)
-    return written.text
+    return text
 
 
 _COMPILE = {"megatron": False, "torchtitan": True, "maxtext": True}

@@ -14,6 +14,8 @@ from workloads import Transformer
 from workloads.importers.fields import Fields
 
 ORDER = ("batch", "precision", "optimizer", "parallel", "zero", "micro_batch", "recompute")
+DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
+"""Formats, as torch and JAX call them."""
 USUAL_NODE = 8
 """Devices of most servers."""
 
@@ -55,6 +57,12 @@ class Job:
         return "".join([*remarks, to_toml(self.values)])
 
 
+def dtype_read(one: Fields, name: str) -> str:
+    """Our format for a file's one; bf16 where it is none of ``DTYPES``."""
+    word = str(one.take(name, otherwise="bfloat16"))
+    return next((ours for ours, theirs in DTYPES.items() if theirs == word), "bf16")
+
+
 def optimizer_read(one: Fields, *names: str) -> str:
     """Our optimizer for a file's one; where it is neither Adam nor SGD, a note says so."""
     name = next((name for name in names if name in one.left), names[0])
@@ -76,11 +84,3 @@ def sizes_of(of: Transformer) -> dict[str, Any]:
         if one.name in needed or getattr(of, one.name) != getattr(usual, one.name)
         if one.name != "source"
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A job as another tool's flags or file, and what that tool cannot say or do."""
-
-    text: str
-    remarks: tuple[str, ...] = ()

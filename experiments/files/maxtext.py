@@ -7,7 +7,7 @@ import re
 from dataclasses import fields
 from typing import Any
 
-from experiments.files.job import Job, Written, optimizer_read
+from experiments.files.job import DTYPES, Job, dtype_read, optimizer_read
 from hardware.reader import shown
 from planners import Axes
 from workloads import SIZES, Transformer
@@ -113,8 +113,7 @@ def read(one: Fields) -> Job:
     else:
         one.notes.append(f"per_device_batch_size = {each:g}: of all devices; say batch")
     narrow = str(one.take("quantization", otherwise=""))
-    wide = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
-    dtype = wide.get(str(one.take("dtype", otherwise="bfloat16")), "bf16")
+    dtype = dtype_read(one, "dtype")
     options["precision"] = next((kind for kind in ("fp8", "int8") if kind in narrow), dtype)
     options["optimizer"] = optimizer_read(one, "opt_type")
     policy = str(one.take("remat_policy", otherwise="full"))
@@ -184,12 +183,11 @@ def _degrees(one: Fields) -> tuple[dict[str, int], str]:
     return many, open_
 
 
-def write(job: Job, devices: int) -> Written:
+def write(job: Job, devices: int, remarks: list[str]) -> str:
     """The YAML of a job, as overrides of base.yml; reads back to the same job."""
-    remarks = list(job.notes)
     values = _model(job, remarks) | _split(job, devices, remarks) | _software(job, remarks)
     lines = (f"{key}: {str(v).lower() if isinstance(v, bool) else v}" for key, v in values.items())
-    return Written("\n".join(lines) + "\n", tuple(remarks))
+    return "\n".join(lines) + "\n"
 
 
 def _model(job: Job, remarks: list[str]) -> dict[str, Any]:
@@ -215,7 +213,7 @@ def _model(job: Job, remarks: list[str]) -> dict[str, Any]:
 
 def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
     axes, options = job.axes, job.options
-    zero, shared = int(options.get("zero", 0)), axes.dp // axes.ep
+    zero, shared = options["zero"], axes.dp // axes.ep
     if zero and shared == 1:
         remarks.append("MaxText shards weights by its axis fsdp alone, which has one device here")
     if zero in (1, 2):
@@ -228,10 +226,10 @@ def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
             f"{devices} devices are no whole slices of {job.slice}: one slice is written"
         )
     values = _meshes(ways, 1 if rest else slices, remarks)
-    batch, micro = int(options["batch"]), int(options.get("micro_batch", 0))
+    batch, micro = options["batch"], options["micro_batch"]
     values["per_device_batch_size"] = batch / devices
     if axes.pp > 1:
-        values["num_pipeline_microbatches"] = batch // (axes.dp * micro) if micro else axes.pp
+        values["num_pipeline_microbatches"] = batch // (axes.dp * micro)
         values["num_pipeline_repeats"] = axes.vp
         if (schedule := options.get("schedule", "1f1b")) != "gpipe":
             remarks.append(f"MaxText's circular pipeline is forward, then backward, not {schedule}")
@@ -243,7 +241,7 @@ def _split(job: Job, devices: int, remarks: list[str]) -> dict[str, Any]:
         if not alike or "stage_layers" in options:
             lost = "" if alike else ": num_layers_per_pipeline_stage cannot be written"
             remarks.append(f"MaxText's stages have as many layers each{lost}")
-    elif micro and micro * axes.dp != batch:
+    elif micro * axes.dp != batch:
         steps = batch // (micro * axes.dp)
         values["gradient_accumulation_steps"] = steps
         values["per_device_batch_size"] = batch / devices / steps
@@ -272,17 +270,16 @@ def _meshes(ways: dict[str, int], slices: int, remarks: list[str]) -> dict[str, 
 
 
 def _software(job: Job, remarks: list[str]) -> dict[str, Any]:
-    precision = job.options.get("precision", "bf16")
-    names = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}
-    values = {"dtype": names.get(precision, "bfloat16")}
+    precision = job.options["precision"]
+    values = {"dtype": DTYPES.get(precision, "bfloat16")}
     if precision in ("fp8", "int8"):
         values["quantization"] = precision
-    elif precision not in names:
+    elif precision not in DTYPES:
         remarks.append(f"MaxText has no precision {precision}")
-    optimizer = job.options.get("optimizer", "adam")
+    optimizer = job.options["optimizer"]
     if optimizer not in ("adam", "sgd"):
         remarks.append(f"MaxText has no optimizer {optimizer}")
-    recompute = str(job.options.get("recompute", "none"))
+    recompute = job.options["recompute"]
     if recompute not in REMAT:
         remarks.append(f"MaxText computes all blocks again, not {recompute}")
     remat = REMAT.get(recompute, "full")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.files.job import USUAL_NODE, Job, Written, optimizer_read
+from experiments.files.job import USUAL_NODE, Job, optimizer_read
 from hardware.reader import shown
 from planners import Axes, PlanError
 from planners.axes.stage_devices import layout_counts, layout_of
@@ -261,9 +261,8 @@ def _recompute(one: Fields) -> str:
     return "selective" if granularity == "selective" else "none"
 
 
-def write(job: Job, devices: int) -> Written:
+def write(job: Job, devices: int, remarks: list[str]) -> str:
     """A line for a shell, as ``torchrun pretrain_gpt.py``; reads back to the same job."""
-    remarks = list(job.notes)
     node = job.node or USUAL_NODE
     if not job.node:
         remarks.append(f"how many devices a server has is not known: {node} are taken")
@@ -278,7 +277,7 @@ def write(job: Job, devices: int) -> Written:
     flags |= {"sequence_parallel": True} if axes.sp else {}
     flags |= {"expert_tensor_parallel_size": axes.etp} if axes.etp else {}
     if layers := options.get("stage_layers"):
-        counts = tuple(map(int, str(layers).split(",")))
+        counts = tuple(map(int, layers.split(",")))
         flags["pipeline_model_parallel_layout"] = layout_of(counts, job.sizes.get("layers", 0))
     elif axes.vp > 1:
         flags["num_virtual_stages_per_pipeline_rank"] = axes.vp
@@ -288,7 +287,7 @@ def write(job: Job, devices: int) -> Written:
     flags |= _option_flags(job, remarks)
     words = [f"--{key.replace('_', '-')}{_value(value)}" for key, value in flags.items()]
     head = f"torchrun --nproc-per-node {each} --nnodes {devices // each} pretrain_gpt.py"
-    return Written(" \\\n  ".join([head, *words]) + "\n", tuple(remarks))
+    return " \\\n  ".join([head, *words]) + "\n"
 
 
 def _value(value: object) -> str:
@@ -362,21 +361,21 @@ def _unsaid(sizes: Mapping[str, Any]) -> list[str]:
 
 def _option_flags(job: Job, remarks: list[str]) -> dict[str, Any]:
     options, flags = job.options, dict[str, Any]()
-    flags["micro_batch_size"] = options.get("micro_batch", 1)
+    flags["micro_batch_size"] = options["micro_batch"]
     flags["global_batch_size"] = options["batch"]
-    precision = options.get("precision", "bf16")
+    precision = options["precision"]
     if precision in ("bf16", "fp16"):
         flags[precision] = True
     elif precision in ("fp8", "fp4"):
         flags |= {"bf16": True, f"{precision}_format": {"fp8": "hybrid", "fp4": "e2m1"}[precision]}
     elif precision != "fp32":
         remarks.append(f"Megatron-LM has no precision {precision}")
-    optimizer = options.get("optimizer", "adam")
+    optimizer = options["optimizer"]
     if optimizer in ("adam", "sgd"):
         flags["optimizer"] = optimizer
     else:
         remarks.append(f"Megatron-LM has no optimizer {optimizer}: it has adam and sgd")
-    zero = int(options.get("zero", 0))
+    zero = options["zero"]
     if zero == 1:
         flags["use_distributed_optimizer"] = True
     elif zero:
@@ -385,7 +384,7 @@ def _option_flags(job: Job, remarks: list[str]) -> dict[str, Any]:
         flags["use_distributed_optimizer"] = True
         if job.axes.pp > 1:
             remarks.append(f"zero {zero} with pipelines is untried in Megatron-LM")
-    recompute = str(options.get("recompute", "none"))
+    recompute = options["recompute"]
     if recompute.isdecimal():
         flags |= {"recompute_granularity": "full", "recompute_method": "block"}
         flags["recompute_num_layers"] = recompute

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.files.job import Job, Written, optimizer_read
+from experiments.files.job import DTYPES, Job, dtype_read, optimizer_read
 from experiments.output import to_toml
 from hardware.reader import shown
 from planners import Axes
@@ -56,8 +56,7 @@ def read(one: Fields) -> Job:
     else:
         one.notes.append(f"the batch is {local} samples for each of dp: say batch")
     converters = one.take("model.converters", otherwise=[])
-    word = str(one.take("training.mixed_precision_param", otherwise="bfloat16"))
-    wide = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}.get(word, "bf16")
+    wide = dtype_read(one, "training.mixed_precision_param")
     narrow = any(word in str(converters) for word in ("float8", "linear.mx"))
     options["precision"] = "fp8" if narrow else wide
     options["optimizer"] = optimizer_read(one, "optimizer.name")
@@ -166,22 +165,20 @@ def _layers(part: Sequence[object]) -> int:
     )
 
 
-def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framework's)
+def write(job: Job, devices: int, remarks: list[str]) -> str:  # noqa: ARG001  (as every framework's)
     """The TOML of a job; reads back to the same job."""
-    remarks, axes, options = list(job.notes), job.axes, job.options
+    axes, options = job.axes, job.options
     base, _, seq = job.network.partition(":seq=")
     name, flavor = MODELS.get(base, ("", ""))
     if not name:
         remarks.append(f"torchtitan has no flavor {base or 'of these sizes'}: add one by its sizes")
-    micro = int(options.get("micro_batch", 1))
-    optimizer = options.get("optimizer", "adam")
+    optimizer = options["optimizer"]
     if optimizer not in ("adam", "sgd"):
         remarks.append(f"torchtitan has no optimizer {optimizer}")
-    precision = options.get("precision", "bf16")
-    wide = {"bf16": "bfloat16", "fp8": "bfloat16", "fp32": "float32", "fp16": "float16"}
-    if precision not in wide:
+    precision = options["precision"]
+    if precision not in (*DTYPES, "fp8"):
         remarks.append(f"torchtitan has no precision {precision}")
-    recompute = str(options.get("recompute", "none"))
+    recompute = options["recompute"]
     if recompute not in RECOMPUTE:
         remarks.append(f"torchtitan computes all blocks again, not {recompute}")
         recompute = "full"
@@ -190,21 +187,22 @@ def write(job: Job, devices: int) -> Written:  # noqa: ARG001  (as every framewo
         "model": model | ({"converters": ["float8"]} if precision == "fp8" else {}),
         "optimizer": {"name": "SGD" if optimizer == "sgd" else "AdamW"},
         "training": {
-            "local_batch_size": int(options["batch"]) // axes.dp if axes.pp > 1 else micro,
+            "local_batch_size": options["batch"] // axes.dp
+            if axes.pp > 1
+            else options["micro_batch"],
             "global_batch_size": options["batch"],
             "seq_len": int(seq or job.sizes.get("seq", job.tokens or 2048)),
-            "mixed_precision_param": wide.get(precision, "bfloat16"),
+            "mixed_precision_param": DTYPES.get(precision, "bfloat16"),
         },
-        "parallelism": _parallelism(job, micro, remarks),
+        "parallelism": _parallelism(job, remarks),
         "activation_checkpoint": {"mode": recompute}
         | ({"selective_ac_option": "op"} if recompute == "selective" else {}),
     }
-    return Written(to_toml(tables).lstrip(), tuple(remarks))
+    return to_toml(tables).lstrip()
 
 
-def _parallelism(job: Job, micro: int, remarks: list[str]) -> dict[str, Any]:
-    axes, options = job.axes, job.options
-    zero = int(options.get("zero", 0))
+def _parallelism(job: Job, remarks: list[str]) -> dict[str, Any]:
+    axes, options, zero = job.axes, job.options, job.options["zero"]
     if zero == 1:
         remarks.append("torchtitan has no ZeRO 1: gradients are sharded, too (ZeRO 2)")
     if not zero and axes.cp > 1:
@@ -225,7 +223,7 @@ def _parallelism(job: Job, micro: int, remarks: list[str]) -> dict[str, Any]:
         if axes.vp > 1 and schedule != "interleaved":
             remarks.append(f"torchtitan's {schedule} has one stage a rank, not {axes.vp}")
         values["pipeline_parallel_schedule"] = SCHEDULES.get(schedule, "1F1B")
-        values["pipeline_parallel_microbatch_size"] = micro
+        values["pipeline_parallel_microbatch_size"] = options["micro_batch"]
         if layers := options.get("stage_layers"):
             values["module_fqns_per_model_part"] = _parts([*map(int, layers.split(","))])
         else:
