@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import exp, fsum, log
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from pydantic import Field
 
 from experiments.design.space import Design, Space
-from experiments.studies.running.store import Store, digest
+from experiments.studies.running.store import Store
 from hardware import Units
-from hardware.reader import Table, checked, number
 from hardware.units import AREA, POWER
 from simulator.lowering.units.estimate import UnitStep
 from simulator.lowering.units.list_scheduling import list_schedule, urgency
@@ -87,44 +84,13 @@ class Delays(NamedTuple):
     memory: float
 
 
-class _Evaluation(Table):
-    """What is kept of one."""
-
-    seconds: Annotated[list[Annotated[float, number(0, 1e300)]], Field(min_length=1)]
-
-
-class StoredEvaluations(NamedTuple):
-    """A store's evaluations of some steps, of the identity ``of``; the rest is put there.
-
-    ``about`` names for people what they are of.
-    """
-
-    store: Store
-    of: str
-    about: Mapping[str, Any] = MappingProxyType({})
-
-    def key(self, design: Design) -> str:
-        """SHA-256 of the steps' identity and the design."""
-        return digest([self.of, asdict(design)])
-
-    def get(self, design: Design) -> tuple[float, ...] | None:
-        """Seconds of each step, if they were kept."""
-        key = self.key(design)
-        found = self.store.get([key], partial(checked, _Evaluation)).get(key)
-        return None if found is None else tuple(found["seconds"])
-
-    def put(self, design: Design, seconds: tuple[float, ...]) -> None:
-        """Keep them."""
-        inputs = {"study": "design", **self.about, "design": str(design), "of": self.of}
-        self.store.put(self.key(design), inputs, {"seconds": list(seconds)})
-
-
 @dataclass(eq=False)
 class Judge:
     """Evaluates designs for some steps; what was evaluated is known from then on.
 
     ``evaluations`` counts designs that were asked for the first time, whether they had been
     kept or not: that is what a search has spent of its ``budget`` (None: it has no end).
+    A ``store`` keeps them by ``of``, the identity of the steps; ``about`` names these for people.
     """
 
     space: Space
@@ -132,7 +98,9 @@ class Judge:
     limits: Limits
     base: Units
     aim: Aim = "throughput"
-    kept: StoredEvaluations | None = None
+    store: Store | None = None
+    of: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[str], None] = lambda done: None
     scores: dict[Design, Score] = field(default_factory=dict)
     budget: int | None = None
@@ -149,7 +117,7 @@ class Judge:
 
     def fresh(self, progress: Callable[[str], None] = lambda done: None) -> Judge:
         """Another judge of the same, that has evaluated nothing and keeps nothing."""
-        return replace(self, scores={}, kept=None, progress=progress)
+        return replace(self, scores={}, store=None, progress=progress)
 
     def allows(self, design: Design) -> bool:
         """Whether a design's tiles fit its buffer and it keeps the limits."""
@@ -162,11 +130,16 @@ class Judge:
         if self.budget is not None and len(self.scores) >= self.budget:
             raise BudgetSpent
         units = self.space.units(design)
-        seconds = self.kept.get(design) if self.kept else None
-        if seconds is None or len(seconds) != len(self.steps):
-            seconds = tuple(step.estimate_s(units) for step in self.steps)
-            if self.kept:
-                self.kept.put(design, seconds)
+
+        def evaluate() -> dict[str, Any]:
+            return {"seconds": [step.estimate_s(units) for step in self.steps]}
+
+        if self.store is None:
+            row = evaluate()
+        else:
+            names, key = {"design": str(design), "of": self.of}, ("design", self.of, asdict(design))
+            row = self.store.get_or_make(key, evaluate, **self.about, **names)
+        seconds = tuple(row["seconds"])
         area, power = self.limits.area(units), self.limits.power(units)
         value = worth(self.aim, self._base, (seconds, area, power))
         found = Score(design, value, seconds, area, power)

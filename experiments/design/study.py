@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from experiments.design import local
 from experiments.design.choice import Sized, balanced, choose, fastest
-from experiments.design.judge import Aim, BudgetSpent, Judge, Limits, StoredEvaluations
+from experiments.design.judge import Aim, BudgetSpent, Judge, Limits
 from experiments.design.runs import Ran, Runs, units_of
 from experiments.design.space import Design, Space
 from experiments.output import UsageError, hearing
@@ -149,9 +149,10 @@ def _judges(
     total = budget * len(groups) if budget and asked.search != "wham" else None
     with hearing(progress, total) as hears:
         for group in groups:
-            kept = StoredEvaluations(store, _identity(asked, group), about) if store else None
-            steps = [site.step for site in group]
-            judge = Judge(asked.space, steps, asked.limits, base, asked.aim, kept, hears)
+            steps, of = [site.step for site in group], _identity(asked, group)
+            judge = Judge(
+                asked.space, steps, asked.limits, base, asked.aim, store, of, about, hears
+            )
             run_search(judge, asked.search, budget, asked.seed)
             yield replace(judge, progress=lambda done: None)
 

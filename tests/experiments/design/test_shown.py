@@ -3,6 +3,7 @@
 import io
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ from rich.console import Console
 
 import accelarray
 from experiments.cli import main
-from experiments.design.judge import StoredEvaluations
 from experiments.design.shown import MOST_ROWS, rows, tables
 from experiments.design.space import Design
 from experiments.output import UsageError
 from experiments.progress import Count
 from experiments.studies.running.store import Store
+from tests.experiments.design.test_search import judge_of
 from workloads import NetworkError
 
 
@@ -170,13 +171,15 @@ def test_rows_have_a_line_for_each_network_and_candidate() -> None:
 
 def test_evaluations_are_written_as_they_come(tmp_path: Path) -> None:
     with Store(str(tmp_path / "kept.db")) as store:
-        kept = StoredEvaluations(store, "steps")
-        assert kept.get(design(3)) is None
-        for count in range(1, 5):
-            kept.put(design(count), (float(count), 0.5))
-            assert len(store) == count
-        assert kept.get(design(3)) == (3.0, 0.5)
-        assert StoredEvaluations(store, "others").get(design(3)) is None
+        designs = list(islice(judge_of("lenet").space, 4))
+        for of in ("steps", "others"):
+            judge = judge_of("lenet", store=store, of=of)
+            scores = [judge.score(design) for design in designs]
+            again = judge_of("lenet", store=store, of=of)
+            assert [again.score(design) for design in designs] == scores
+        assert len(store) == 2 * len(designs)
+        (row,) = store.rows(of="steps", design=str(designs[0]))
+        assert tuple(row["seconds"]) == scores[0].seconds
 
 
 @pytest.mark.parametrize("form", ["table", "md", "csv", "json"])
