@@ -51,15 +51,6 @@ class Design:
             f"{self.vector_count} x {self.vector_width}, {buffer} MiB"
         )
 
-    def units(self, clock_hz: float, dataflow: Dataflow) -> Units:
-        """As a device's spec describes them."""
-        return Units(
-            clock_hz,
-            (MatrixUnit(self.matrix_width, self.matrix_depth, self.matrix_count, dataflow),),
-            (VectorUnit(self.vector_width, self.vector_count),),
-            self.buffer_bytes,
-        )
-
 
 FIELDS = tuple(field.name for field in fields(Design))
 
@@ -86,15 +77,13 @@ _Sizes = Annotated[
 ]
 
 
-class _Matrix(Table):
-    count: _Sides
-    width: _Sides
-    depth: _Sides
-
-
 class _Vector(Table):
     count: _Sides
     width: _Sides
+
+
+class _Matrix(_Vector):
+    depth: _Sides
 
 
 class _Buffer(Table):
@@ -137,8 +126,11 @@ class Space:
         return design_of(chosen[::-1])
 
     def units(self, design: Design) -> Units:
-        """A design's units."""
-        return design.units(self.clock_hz, self.dataflow)
+        """A design's units, as a device's spec describes them."""
+        sides = design.matrix_width, design.matrix_depth, design.matrix_count
+        matrix = MatrixUnit(*sides, self.dataflow)
+        vector = VectorUnit(design.vector_width, design.vector_count)
+        return Units(self.clock_hz, (matrix,), (vector,), design.buffer_bytes)
 
     def fits(self, design: Design) -> bool:
         """Whether the buffer holds the tiles of all matrix units."""
@@ -178,10 +170,9 @@ def load_space(name: str) -> Space:
         )
     text = known[name] if name in known else read_text(name, SpecError)
     table = checked(_SpaceTable, parse_toml(text, name, SpecError), name, SpecError)
-    sides, lanes = table.matrix, table.vector
-    lists: list[Sequence[float]] = [sides.count, sides.width, sides.depth, lanes.count]
-    lists += [lanes.width, table.buffer.size]
-    values = {field: tuple(found) for field, found in zip(FIELDS, lists, strict=True)}
+    sides, lanes, size = table.matrix, table.vector, table.buffer.size
+    lists = sides.count, sides.width, sides.depth, lanes.count, lanes.width, size
+    values = dict(zip(FIELDS, map(tuple[float, ...], lists), strict=True))
     space = Space(Path(name).stem, table.clock, table.dataflow, values)
     if next(iter(space), None) is None:
         raise SpecError(

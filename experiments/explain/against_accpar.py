@@ -96,17 +96,13 @@ def _used(split: Split | None, case: Case) -> tuple[Device, int] | None:
 
 def _relaid(ours: Split | None, theirs: Split | None, names: tuple[str, ...]) -> list[str]:
     """Layers that any split of one plan treats otherwise than that of the other."""
-    found = set[int]()
-
-    def compare(one: Split | None, other: Split | None) -> None:
+    found, left = set[int](), [(ours, theirs)]
+    while left:
+        one, other = left.pop()
         if one is None or other is None:
-            return
+            continue
         pairs = zip(one.partitions, other.partitions, strict=True)
         found.update(v for v, (mine, its) in enumerate(pairs) if mine != its)
-        ends = (one.halves[0], one.halves[-1]), (other.halves[0], other.halves[-1])
-        compare(ends[0][0], ends[1][0])
-        if len(one.halves) > 1 or len(other.halves) > 1:
-            compare(ends[0][1], ends[1][1])
-
-    compare(ours, theirs)
+        ends = (0, -1) if max(len(one.halves), len(other.halves)) > 1 else (0,)
+        left += [(one.halves[end], other.halves[end]) for end in ends]
     return [names[v] for v in sorted(found)]

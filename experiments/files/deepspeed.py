@@ -10,6 +10,7 @@ from experiments.output import to_json
 from planners import Axes
 from workloads.importers.fields import Fields
 
+KNOWN_BY = re.compile(r"train_batch_size|train_micro_batch_size_per_gpu|zero_optimization\..*")
 WITHOUT_EFFECT = re.compile(
     r"(optimizer\.params|scheduler|bf16|fp16|amp|fp32|zero_optimization|activation_checkpointing"
     r"|flops_profiler|tensorboard|wandb|csv_monitor|comms_logger|aio|autotuning|checkpoint"

@@ -241,6 +241,16 @@ class _Text:
         self._at += 1
         return found
 
+    def items(self, ends: str) -> Iterator[None]:
+        """In front of each item of an object or a list, whose ``ends`` are {} or []."""
+        self.take(ends[0])
+        if self.next() == ends[1]:
+            self.take(ends[1])
+            return
+        yield
+        while self.take(f",{ends[1]}") == ",":
+            yield
+
     def value(self, most: int) -> Any:
         """The next value, of at most so many characters."""
         self.next()
@@ -321,18 +331,16 @@ def _microseconds(event: dict[str, Any], key: str, fault: Callable[[str], UsageE
 def _read(name: str, text: _Text) -> Trace:
     """All values of the file; of the events those that count."""
     found = _Found()
-    text.take("{")
-    more = text.next() != "}"
-    while more:
+    for _ in text.items("{}"):
         key = text.value(MOST_VALUE)
         text.take(":")
         if key == "traceEvents":
-            _events(text, found)
+            for _ in text.items("[]"):
+                found.event(text.value(MOST_VALUE), text.fault)
         elif key == "distributedInfo":
             found.info = text.value(MOST_BESIDE)
         else:
             text.value(MOST_BESIDE)
-        more = text.take(",}") == ","
     if not found.spans:
         raise UsageError(
             f"{name}: no GPU kernels: record with torch.profiler's ProfilerActivity.CUDA, and give "
@@ -353,16 +361,6 @@ def _read(name: str, text: _Text) -> Trace:
     info = found.info if isinstance(found.info, dict) else {}
     rank, world = (_count(info.get(key)) for key in ("rank", "world_size"))
     return Trace(name, summed, found.kernels, len(of), len(found.steps), rank, world)
-
-
-def _events(text: _Text, found: _Found) -> None:
-    text.take("[")
-    more = text.next() != "]"
-    while more:
-        found.event(text.value(MOST_VALUE), text.fault)
-        more = text.take(",]") == ","
-    if text.next() == "]":
-        text.take("]")
 
 
 def _count(value: object) -> int | None:

@@ -66,6 +66,9 @@ _PLAIN: dict[str, tuple[object, ...]] = {
     },
 }
 """Of keys that change a network or its split, and are not read: values that change nothing."""
+KNOWN_BY = re.compile(
+    r"(ici|dcn)_\w+_parallelism|per_device_batch_size|base_emb_dim|max_target_length"
+)
 WITHOUT_EFFECT = re.compile(
     r".*(run_name|checkpoint|dir|path|metrics|steps|learning|warmup|cosine|eval|dataset|token|jax"
     r"|hardware|mesh|logical|sharding|compil|decode|prefill|profiler|adam|clip|seed|shuffl|log|grain"

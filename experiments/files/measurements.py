@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import numpy as np
 
 from experiments.encodings import comment
 from experiments.notices import tell
@@ -272,20 +273,14 @@ def _step(
     )
     spans = [(b - a, (to - at) / 1e3) for (a, at), (b, to) in pairwise(timed) if b > a and to > at]
     if spans:
-        rates = [_middle_rate(spans)]
+        samples, seconds = np.array(spans).T  # the rate of the sample in the middle
+        middle = np.quantile(samples / seconds, 0.5, weights=samples, method="inverted_cdf")
+        rates = [float(middle)]
     elif rates:
         notes.append("step_s: from throughput, taken as samples a second")
     if not batch or not rates:
         return {}
     return {"step_s": f"{batch / median(rates):.6g}"}
-
-
-def _middle_rate(spans: list[tuple[float, float]]) -> float:
-    """Samples a second of (samples, seconds): the rate of the sample in the middle."""
-    ranked = sorted(spans, key=lambda span: span[0] / span[1])
-    sums = list(accumulate(samples for samples, _ in ranked))
-    samples, seconds = ranked[bisect_left(sums, sums[-1] / 2)]
-    return samples / seconds
 
 
 def _count(value: object) -> float | None:

@@ -63,6 +63,7 @@ _GATED = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu"}
 """NeMo's words for gated activations, without fast-."""
 PADDED = 128
 """Megatron pads the vocabulary to a multiple of so many rows times tp."""
+KNOWN_BY = re.compile(r"num_layers|tensor_model_parallel_size|micro_batch_size|global_batch_size")
 WITHOUT_EFFECT = re.compile(
     r".*(lr|decay|warmup|init|seed|beta\d?|eps|epsilon|path|tokenizer|vocab_file|merge_file|log|save"
     r"|load|eval|checkpoint|ckpt|data|split|tensorboard|wandb|interval|iters|samples|clip|dropout"

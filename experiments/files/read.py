@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from rich.table import Table
@@ -26,31 +27,13 @@ from workloads.importers.fields import Fields
 from workloads.importers.hugging_face import config_of, read_config
 
 HUGGING_FACE = "Hugging Face's config.json"
-READERS: dict[str, tuple[Callable[[Fields], Job], re.Pattern[str], re.Pattern[str]]] = {
-    "DeepSpeed's JSON": (
-        deepspeed.read,
-        deepspeed.WITHOUT_EFFECT,
-        re.compile(r"train_batch_size|train_micro_batch_size_per_gpu|zero_optimization\..*"),
-    ),
-    "torchtitan's TOML": (
-        torchtitan.read,
-        torchtitan.WITHOUT_EFFECT,
-        re.compile(r"parallelism\..*|training\.(seq_len|local_batch_size)|model\.flavor"),
-    ),
-    "MaxText's YAML": (
-        maxtext.read,
-        maxtext.WITHOUT_EFFECT,
-        re.compile(
-            r"(ici|dcn)_\w+_parallelism|per_device_batch_size|base_emb_dim|max_target_length"
-        ),
-    ),
-    "Megatron's arguments": (
-        megatron.read,
-        megatron.WITHOUT_EFFECT,
-        re.compile(r"num_layers|tensor_model_parallel_size|micro_batch_size|global_batch_size"),
-    ),
+READERS: dict[str, ModuleType] = {
+    "DeepSpeed's JSON": deepspeed,
+    "torchtitan's TOML": torchtitan,
+    "MaxText's YAML": maxtext,
+    "Megatron's arguments": megatron,
 }
-"""By kind of file: what reads it, keys without effect, and keys that it is known by."""
+"""By kind of file, with ``read``, and patterns of keys: ``KNOWN_BY`` them, ``WITHOUT_EFFECT``."""
 STACKS = {
     "DeepSpeed's JSON": "deepspeed-2022",
     "torchtitan's TOML": "torchtitan-2024",
@@ -182,18 +165,18 @@ def _read(name: str) -> tuple[str, Job]:
         raise UsageError(f"{name}: no keys and values")
     flat = dict(leaves(values))
     kind = next(
-        (kind for kind, (_, _, known) in READERS.items() if any(map(known.fullmatch, flat))),
+        (kind for kind, one in READERS.items() if any(map(one.KNOWN_BY.fullmatch, flat))),
         _MEGATRON,
     )
     if kind == _MEGATRON:
         flat = _by_last(flat)
-    reading, without_effect, known = READERS[kind]
-    if not any(map(known.fullmatch, flat)):
+    tool = READERS[kind]
+    if not any(map(tool.KNOWN_BY.fullmatch, flat)):
         raise UsageError(
             f"{name}: not a file that is known here; {', '.join((HUGGING_FACE, *READERS))}"
         )
     one = Fields(name, flat, UsageError)
-    job = reading(one)
+    job: Job = tool.read(one)
     for asked, usual, why in ((_TIMED, _FLASH, TIMED), (_HELD, _NONE, HELD)):
         if idle := [key for key in one.left if asked.search(key)]:
             said = [key for key in idle if one.left[key] is True or one.left[key] not in usual]
@@ -202,7 +185,7 @@ def _read(name: str) -> tuple[str, Job]:
     own = _MEGATRON_LM if kind == _MEGATRON and ending not in (".yaml", ".yml") else ""
     if stack := STACKS.get(kind, own):
         one.notes.append(f"simulated with the array's software, not its own: --stack {stack}")
-    return kind, replace(job, notes=(*one.notes, *one.unknown(without_effect)))
+    return kind, replace(job, notes=(*one.notes, *one.unknown(tool.WITHOUT_EFFECT)))
 
 
 def _network(path: str) -> Job:

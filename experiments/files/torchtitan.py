@@ -23,6 +23,7 @@ MODELS = {
 """Our names of its flavors."""
 RECOMPUTE = ("none", "selective", "full")
 SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
+KNOWN_BY = re.compile(r"parallelism\..*|training\.(seq_len|local_batch_size)|model\.flavor")
 WITHOUT_EFFECT = re.compile(
     r"(job|profiling|metrics|lr_scheduler|checkpoint|comm|compile|experimental|validation"
     r"|fault_tolerance|memory_estimation|float8|mx|quantize|debug)\..*|optimizer\.(?!name).*"

@@ -153,7 +153,14 @@ def fitted(probed: Sequence[Probed]) -> Constants:
     shares = {key: common_share(rows) for key, rows in chips.items()}
 
     def factor(rows: Sequence[Probed], usual: float = 1.0) -> float:
-        return usual * _factor([(one, usual * shares[chip_of(one)]) for one in rows])
+        """Rows that wait for their host or for memory say little of it, and change it little."""
+
+        def loss(log: float) -> float:
+            found = [usual * shares[chip_of(one)] * math.exp(log) for one in rows]
+            errors = [one.error(min(share, 1.0)) for one, share in zip(rows, found, strict=True)]
+            return math.fsum(error * error for error in errors) + PRIOR * log * log
+
+        return usual * math.exp(least(loss, -WIDEST, WIDEST))
 
     by_stack = grouped(probed, lambda one: (stack_of(one.row)[0], chips_of(one.row)))
     stacks = {key: factor(rows) for key, rows in by_stack.items()}
@@ -162,19 +169,6 @@ def fitted(probed: Sequence[Probed]) -> Constants:
         for key, rows in grouped(probed, lambda one: (release(one.row), chips_of(one.row))).items()
     }
     return Constants(shares, stacks, releases)
-
-
-def _factor(rows: Sequence[tuple[Probed, float]]) -> float:
-    """What a stack makes of its chips' shares: least squares, drawn towards one.
-
-    Rows that wait for their host or for memory say little of it, and change it little.
-    """
-
-    def loss(log: float) -> float:
-        errors = [one.error(min(share * math.exp(log), 1.0)) for one, share in rows]
-        return math.fsum(error * error for error in errors) + PRIOR * log * log
-
-    return math.exp(least(loss, -WIDEST, WIDEST))
 
 
 def least(loss: Callable[[float], float], low: float, high: float, close: float = 1e-6) -> float:

@@ -211,8 +211,7 @@ def at_shares(of: RowCase, constants: Constants) -> RowCase:
     has it. ``assumed`` says what was taken from elsewhere.
     """
     if not of.row.array:
-        share, said = constants.share(of.row)
-        return _assuming(at_share(of, share), said)
+        return at_share(of, *constants.share(of.row))
     shares, words = dict[str, float](), list[str]()
     for device, _ in of.case.array.group.kinds:
         chip = chips().get(device.name)
@@ -221,29 +220,24 @@ def at_shares(of: RowCase, constants: Constants) -> RowCase:
             words += said
         else:
             words.append(f"share of {device.name} as in the catalog")
-
-    return _assuming(_reaching(of, shares), dict.fromkeys(words))
-
-
-def _assuming(of: RowCase, words: Iterable[str]) -> RowCase:
-    return replace(of, split=replace(of.split, assumed=(*of.split.assumed, *words)))
+    return _reaching(of, shares, dict.fromkeys(words))
 
 
-def at_share(of: RowCase, share: float) -> RowCase:
-    """The same where products reach a share of their peak."""
+def at_share(of: RowCase, share: float, words: Iterable[str] = ()) -> RowCase:
+    """The same where products reach a share of their peak, which ``words`` say is assumed."""
     devices = (device for device, _ in of.case.array.group.kinds)
-    return _reaching(of, {device.name: share for device in devices})
+    return _reaching(of, {device.name: share for device in devices}, words)
 
 
-def _reaching(of: RowCase, shares: Mapping[str, float]) -> RowCase:
+def _reaching(of: RowCase, shares: Mapping[str, float], words: Iterable[str]) -> RowCase:
     """The same where devices of those names have such shares."""
 
     def reaching(device: Device) -> Device:
         share = shares.get(device.name, device.roofline.matrix_efficiency)
         return replace(device, roofline=replace(device.roofline, matrix_efficiency=share))
 
-    array = of.case.array.with_devices(reaching)
-    return replace(of, case=replace(of.case, array=array))
+    case = replace(of.case, array=of.case.array.with_devices(reaching))
+    return replace(of, case=case, split=replace(of.split, assumed=(*of.split.assumed, *words)))
 
 
 def work_of(of: RowCase) -> Work:

@@ -40,14 +40,6 @@ class Bar(NamedTuple):
     mark: bool
 
 
-class Name(NamedTuple):
-    """Where a bar's layer is written: ``inside`` (``x`` is the middle) or beside (the left)."""
-
-    x: float
-    bar: Bar
-    inside: bool
-
-
 def bars(slices: Iterable[Slice], inches_per_ps: float, pixel: float) -> list[Bar]:
     """The bars of a lane, by start; ``pixel`` is its width in inches.
 
@@ -72,16 +64,19 @@ def bars(slices: Iterable[Slice], inches_per_ps: float, pixel: float) -> list[Ba
     )
 
 
-def names(row: Sequence[Bar], width: float, size: float) -> Iterator[Name]:
-    """Names of ``size`` points where there is room: in a bar, else between it and the next."""
+def names(row: Sequence[Bar], width: float, size: float) -> Iterator[tuple[float, Bar, bool]]:
+    """Names of ``size`` points where there is room: in a bar (True), else between it and the next.
+
+    Of each the place, the middle of the name or its left, and the bar.
+    """
     nexts = [*(bar.start for bar in row[1:]), width]
     for bar, after in zip(row, nexts, strict=False):  # an idle lane has no bar, and one end
         needed = inches_of(bar.layer, size) + 0.05
         end = bar.start + bar.width
         if needed < bar.width:
-            yield Name(bar.start + bar.width / 2, bar, inside=True)
+            yield bar.start + bar.width / 2, bar, True
         elif needed < after - end:
-            yield Name(end + 0.025, bar, inside=False)
+            yield end + 0.025, bar, False
 
 
 PIXEL = 1 / DPI

@@ -5,8 +5,6 @@ Neighbours differ for colour-blind readers and in grey, which the tests simulate
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 SERIES = ("#4477aa", "#ccbb44", "#228833", "#ee6677", "#66ccee", "#aa3377", "#bbbbbb")
 """Planners, and other lines: Paul Tol's bright scheme, ordered so that neighbours differ in grey.
 
@@ -38,12 +36,10 @@ TYPES = {"I": "#4477aa", "II": "#f0b95a", "III": "#6aae77", "IV": "#b07cc6", "V"
 
 def css() -> str:
     """The same as variables of a page's style."""
-    return ":root { " + " ".join(f"--{name}: {colour};" for name, colour in _variables()) + " }\n"
-
-
-def _variables() -> Iterator[tuple[str, str]]:
-    for name, shades in PHASES.items():
-        yield from ((name, shades[0]), (f"light-{name}", shades[1]))
-    yield from TYPES.items()
-    for prefix, colours in (("s", SERIES), ("b", tuple(BOUNDS.values()))):
-        yield from ((f"{prefix}{number}", colour) for number, colour in enumerate(colours))
+    found = dict[str, str]()
+    for name, (dark, middle, _) in PHASES.items():
+        found |= {name: dark, f"light-{name}": middle}
+    found |= TYPES
+    for prefix, colours in (("s", SERIES), ("b", BOUNDS.values())):
+        found |= {f"{prefix}{number}": colour for number, colour in enumerate(colours)}
+    return ":root { " + " ".join(f"--{name}: {colour};" for name, colour in found.items()) + " }\n"

@@ -1,5 +1,6 @@
 """Spaces: every design once, and what is refused."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def test_steps_along_a_field(tmp_path: Path) -> None:
 
 def test_a_design_reads_as_its_units() -> None:
     assert str(Design(8, 64, 128, 4, 256, 2.0**23)) == "8 x 128x64, 4 x 256, 8 MiB"
-    units = Design(8, 64, 128, 4, 256, 2.0**23).units(1e9, "output_stationary")
+    space = replace(load_space("small"), clock_hz=1e9, dataflow="output_stationary")
+    units = space.units(Design(8, 64, 128, 4, 256, 2.0**23))
     assert units.flops_per_s == 2e9 * 8 * 64 * 128
     assert units.matrix[0].dataflow == "output_stationary"
 

@@ -59,14 +59,14 @@ def test_bars_are_the_slices_and_names_fit(slices: list[Slice]) -> None:
     assert sum(b.mark for b in row) <= len(narrow)
     width = (slices[-1].end_ps if slices else 1) * scale
     ends = [0.0]
-    for name in names(row, width, 6):
-        length = inches_of(name.bar.layer, 6)
-        start = name.x - length / 2 if name.inside else name.x
+    for x, bar, inside in names(row, width, 6):
+        length = inches_of(bar.layer, 6)
+        start = x - length / 2 if inside else x
         assert ends[-1] <= start
         ends.append(start + length)
-        assert ends[-1] <= (name.bar.start + name.bar.width if name.inside else width)
+        assert ends[-1] <= (bar.start + bar.width if inside else width)
         inner = [b for b in row if b.start < ends[-1] and b.start + b.width > start]
-        assert inner == ([name.bar] if name.inside else [])
+        assert inner == ([bar] if inside else [])
 
 
 def test_a_mark_has_the_looks_of_the_longest() -> None:
