@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from experiments.studies.case import Case, Planned, plan_of, simulated
 from experiments.terms import duration
-from planners import Axes, Plan, PlanError, Staging
+from planners import Plan, PlanError, Staging
 from simulator import CollectiveError, DeviceMemory, SimulationError, Timeline, memory_of
 from simulator.cost.recompute import FULL, NONE, SELECTIVE, segments
 from simulator.engine.operations import CLASSES, readable
@@ -232,15 +232,12 @@ def _ways(case: Case, staging: Staging) -> Iterator[Change]:
         return
     planned = case.execution.planned(case.array)
     axes = staging.parallel.on(planned.group.size, planned.name)
-    if axes.tp > 1 and not axes.sp:
-        yield _parallel(case, replace(axes, sp=True))
+    others = [replace(axes, sp=True)] if axes.tp > 1 and not axes.sp else []
     if not axes.dp % 2 and not axes.dp // 2 % axes.ep:
-        yield _parallel(case, replace(axes, dp=axes.dp // 2, tp=2 * axes.tp))
-        yield _parallel(case, replace(axes, dp=axes.dp // 2, pp=2 * axes.pp))
-
-
-def _parallel(case: Case, axes: Axes) -> Change:
-    return _staged(case, f"--parallel {axes}", (), parallel=axes)
+        others.append(replace(axes, dp=axes.dp // 2, tp=2 * axes.tp))
+        others.append(replace(axes, dp=axes.dp // 2, pp=2 * axes.pp))
+    for other in others:
+        yield _staged(case, f"--parallel {other}", (), parallel=other)
 
 
 def _staged(case: Case, what: str, of: tuple[str, ...], **options: Any) -> Change:

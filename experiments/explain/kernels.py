@@ -42,7 +42,11 @@ class Kernel(NamedTuple):
 def kernels(timeline: Timeline) -> Iterator[list[Kernel]]:
     """Of each worker's first core, in the program's order; sends by both of their ends."""
     columns, operations = timeline.columns, timeline.operations
-    arrivals = received(timeline)
+    takers = ends_of(timeline.program).takers
+    arrivals: list[list[int]] = [[] for _ in timeline.program.workers]
+    for row, index in enumerate(columns.operation):
+        for number in takers.get(operations[index], ()):
+            arrivals[number].append(row)
     for number, mine in enumerate(worker_rows(timeline)):
         found = list[Kernel]()
         for row in mine.computed.tolist():
@@ -96,16 +100,6 @@ def ends_of(program: Program) -> Ends:
             used = [ways[n % len(ways)].operation for n in sorted(taken)] if ways else []
             for one in dict.fromkeys(used or [task.operation]):
                 found[task.receives].setdefault(one, []).append(number)
-    return found
-
-
-def received(timeline: Timeline) -> list[list[int]]:
-    """Per worker, the rows of what others sent to it."""
-    takers = ends_of(timeline.program).takers
-    found: list[list[int]] = [[] for _ in timeline.program.workers]
-    for row, index in enumerate(timeline.columns.operation):
-        for number in takers.get(timeline.operations[index], ()):
-            found[number].append(row)
     return found
 
 

@@ -94,14 +94,12 @@ class TraceDifferenceResult(Result):
     def _sentences(self) -> list[str]:
         most = ", ".join(f"{row['class']} {change(row['difference_s'])}" for row in self._most())
         said = [f"They differ most in: {most}." if most else f"No class differs by {LEAST:.1%}."]
-        many = self.trace.steps
-        said.append(
-            f"The trace's step is the mean of {many} (ProfilerStep)."
-            if many > 1
-            else "The trace is one step."
-        )
-        if many == 0:
-            said[-1] = "The trace names no ProfilerStep: all of it counts as one step."
+        of_steps = {
+            0: "The trace names no ProfilerStep: all of it counts as one step.",
+            1: "The trace is one step.",
+        }
+        many = f"The trace's step is the mean of {self.trace.steps} (ProfilerStep)."
+        said.append(of_steps.get(self.trace.steps, many))
         told = (
             "Kernels at once count once in their class and in each of several classes. Measured "
             "kernels of collectives include waiting for other ranks; simulated, that is idle time."

@@ -46,10 +46,8 @@ class Job:
         found = {"network": self.network} if self.network else {}
         found |= {"parallel": str(self.axes)} if self.axes != Axes() else {}
         found |= self.options
-        order = ("network", *ORDER)
-        keys = sorted(found, key=lambda key: order.index(key) if key in order else len(order))
-        whole = {key: found[key] for key in keys}
-        return whole | ({"transformer": dict(self.sizes)} if self.sizes else {})
+        first = {key: found[key] for key in ("network", *ORDER) if key in found}
+        return first | found | ({"transformer": dict(self.sizes)} if self.sizes else {})
 
     def to_toml(self, title: str = "") -> str:
         """A file for ``--config``, with the notes as comments."""

@@ -163,8 +163,8 @@ def latencies(rows: Sequence[LatencyRow]) -> list[CollectiveRow]:
 
 def left_out(rows: Sequence[LatencyRow]) -> tuple[str, ...]:
     """A sentence about devices of a table of latencies that the catalog lacks, if there are any."""
-    names = [without_maker(device) for device in dict.fromkeys(row.device for row in rows)]
-    unknown = [one[:40] for one in names if not one.startswith(tuple(ARRAYS))]
+    devices = (one for one in dict.fromkeys(row.device for row in rows) if not known_array(one))
+    unknown = [without_maker(device)[:40] for device in devices]
     if not unknown:
         return ()
     known = f"a device's name begins with one of {', '.join(ARRAYS)}"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from experiments.files.measurements import Log, is_mllog, log_text, mllog
+from experiments.files.measurements import is_mllog, log_text, mllog
 from experiments.output import UsageError
 from experiments.studies.published_values import shipped_rows
 from hardware.reader import Cells, checked_rows, number, parse_csv, read_text, whole
@@ -137,20 +137,15 @@ def load(path: str) -> tuple[Row, ...]:
     Raises UsageError with file, line and column.
     """
     if (text := log_text(path)) is not None and is_mllog(text):
-        return (_logged(mllog(text, path)),)
+        log = mllog(text, path)
+        if not {"hw", "gpus", "layers"} <= log.cells.keys():
+            raise UsageError(
+                f"{path}: {'; '.join(log.notes)}; accelarray read {path} --output rows.csv "
+                "writes the row to complete"
+            )
+        return tuple(checked_rows(Row, [(path, dict(log.cells))], UsageError))
     rows = parse(read_text(path, UsageError, "such a table"), path)
     return tuple(_beside(path, row) for row in rows)
-
-
-def _logged(log: Log) -> Row:
-    """An MLPerf log's row; raises UsageError where too little is known."""
-    if not {"hw", "gpus", "layers"} <= log.cells.keys():
-        raise UsageError(
-            f"{log.path}: {'; '.join(log.notes)}; accelarray read {log.path} --output rows.csv "
-            "writes the row to complete"
-        )
-    (row,) = checked_rows(Row, [(log.path, dict(log.cells))], UsageError)
-    return row
 
 
 def _beside(path: str, row: Row) -> Row:

@@ -22,7 +22,7 @@ from experiments.studies.published_values import shipped_rows
 from hardware import Array, load_array
 from hardware.reader import Cells, checked_rows, number, whole
 from planners.order import Kind, Phase
-from simulator import Execution, Timeline, shares, usual
+from simulator import Execution, shares, usual
 from workloads import LARGE, NETWORKS, load_network
 
 RING = Execution("deployed", bucket_bytes=0.0, algorithm="ring")
@@ -119,22 +119,18 @@ def ring_steps(
         network, array = load_network(row.network), load_array("ring-8", changes)
         batch = row.devices * row.batch_per_device
         _, timeline = step_of(Case(network, "data_parallel", array, batch, execution=RING))
-        yield _beside(row, timeline)
+        sums = timeline.totals()[Phase.GRADIENT, Kind.SUMS]
+        exposed = shares(timeline).communicating * timeline.iteration_ps * timeline.cores
+        theirs_s = row.step_ns / 1e9
+        yield row.model_dump(exclude={"step_ns"}) | {
+            "theirs_ns": theirs_s * 1e9,
+            "ours_ns": timeline.iteration_s * 1e9,
+            "error": relative(timeline.iteration_s, theirs_s),
+            "all_reduces": sums.operations,
+            "messages": sums.operations * 2 * (row.devices - 1),
+            "hidden": 1 - exposed / sums.core_ps,
+        }
         progress(f"{row.network}, {row.devices} devices")
-
-
-def _beside(row: RingRow, timeline: Timeline) -> Record:
-    sums = timeline.totals()[Phase.GRADIENT, Kind.SUMS]
-    exposed = shares(timeline).communicating * timeline.iteration_ps * timeline.cores
-    theirs_s = row.step_ns / 1e9
-    return row.model_dump(exclude={"step_ns"}) | {
-        "theirs_ns": theirs_s * 1e9,
-        "ours_ns": timeline.iteration_s * 1e9,
-        "error": relative(timeline.iteration_s, theirs_s),
-        "all_reduces": sums.operations,
-        "messages": sums.operations * 2 * (row.devices - 1),
-        "hidden": 1 - exposed / sums.core_ps,
-    }
 
 
 def ring_section(found: list[Record]) -> Section:

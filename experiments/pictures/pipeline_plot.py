@@ -109,7 +109,18 @@ def plot_pipeline(title: str, plan: Plan, timeline: Timeline) -> Figure:
     panels[0].set_title(said, fontsize=9, loc="left", pad=6, parse_math=False)
     _legend(figure, {one.letter for row in rows for one in row.passes}, height)
     texts = [text.get_text() for axes in panels for text in axes.texts]
-    note = _note(rows, spans, name, unit, texts, marked=marked, many=len(every))
+    version = ", v the version of the weights" * any("v" in text for text in texts)
+    notes = [f"numbers are micro-batches{version}"] if texts else []
+    if marked:
+        notes.append("a mark one pixel wide stands for shorter passes")
+    if any(len({one.stage for one in row.passes}) > 1 for row in rows):
+        notes.append("dark and light in turn; pale: a later stage of the same place")
+    if len(spans) > 1:
+        ends = f"{spans[0][1] / unit:.4g} to {spans[1][0] / unit:.4g} {name}"
+        notes.append(f"the middle is left out: {ends}")
+    if left_out := len(every) - len(rows):
+        notes.append(f"the last {left_out} of {len(every)} rows are left out")
+    note = "\n".join(notes)
     figure.text(0.1 / WIDTH, 0.1 / height, note, fontsize=7, va="bottom", parse_math=False)
     return figure
 
@@ -165,28 +176,3 @@ def _legend(figure: Figure, letters: set[str], height: float) -> None:
     ]
     handles.append(Patch(facecolor=IDLE, label="idle or exchanging"))
     corner_legend(figure, handles, (1 - RIGHT / WIDTH, 0.02 / height), len(handles))
-
-
-def _note(
-    rows: Sequence[Row],
-    spans: Sequence[Span],
-    name: str,
-    unit: int,
-    texts: Sequence[str],
-    *,
-    marked: bool,
-    many: int,
-) -> str:
-    """What a reader needs to know of what is drawn, of so many rows; ``texts`` are in passes."""
-    version = ", v the version of the weights" * any("v" in text for text in texts)
-    said = [f"numbers are micro-batches{version}"] if texts else []
-    if marked:
-        said.append("a mark one pixel wide stands for shorter passes")
-    if any(len({one.stage for one in row.passes}) > 1 for row in rows):
-        said.append("dark and light in turn; pale: a later stage of the same place")
-    if len(spans) > 1:
-        ends = f"{spans[0][1] / unit:.4g} to {spans[1][0] / unit:.4g} {name}"
-        said.append(f"the middle is left out: {ends}")
-    if left_out := many - len(rows):
-        said.append(f"the last {left_out} of {many} rows are left out")
-    return "\n".join(said)

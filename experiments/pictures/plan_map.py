@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
@@ -81,19 +81,44 @@ def _words(group: Group) -> str:
 
 
 def plot_plan(plan: Plan, array: Array) -> Figure:
-    """Draw a plan; raises UsageError when there is nothing to draw or too much."""
+    """Draw a plan, layers down; raises UsageError when there is nothing to draw or too much."""
     if plan.root is None and plan.pipeline is None:
         raise UsageError("--plot: a single accelerator: nothing is split")
     blocks = _stages(plan.pipeline, array) if plan.pipeline else _blocks(plan, array)
     left = LEFT_MARGIN + max(inches_of(name, SIZE) for name in _rows(plan))
     width = left + blocks[-1].x + blocks[-1].width + GAP
-    height = TOP + BOTTOM + ROW * len(plan.nodes)
+    height = TOP + BOTTOM + (tall := ROW * len(plan.nodes))
     if max(width, height) > MOST_INCHES:
         raise UsageError(
             f"--plot: {len(plan.nodes):,} layers by {sum(len(b.chain) for b in blocks):,} levels "
             "do not fit into a picture; use --format json"
         )
-    return _figure(plan, array, blocks, left, (width, height))
+    title = f"{plan.network}, {plan.planner} by {plan.objective} on {array.name}"
+    model = "deployed" if array.group.leaf == "core" else "published"
+    subtitle = f"batch {plan.batch}, {model}; "
+    if plan.pipeline is not None:
+        subtitle += f"{plan.pipeline.schedule}, {plan.pipeline.micro_batches} micro-batches; "
+    subtitle += "type, and the first half's share where it is not one half"
+    if plan.updates:
+        subtitle += "; * update sharded"
+    longest = max(inches_of(title, 9), inches_of(subtitle, SIZE))
+    legend = sum(HANDLE + inches_of(label, SIZE) for label in _labels(plan).values())
+    width = max(width, left + longest, left + legend)
+    figure = new_figure(width, height)
+    box = (left / width, BOTTOM / height, 1 - left / width, tall / height)
+    axes = figure.add_axes(box)
+    axes.set_xlim(0, width - left)
+    axes.set_ylim(len(plan.nodes) - 0.5, -0.5)
+    axes.spines[:].set_visible(False)
+    axes.set_xticks([])
+    axes.set_yticks(range(len(plan.nodes)), _rows(plan), fontsize=SIZE, parse_math=False)
+    axes.tick_params(length=0)
+    for block in blocks:
+        _draw(axes, block)
+    for text, points, down in ((title, 9.0, 0.2), (subtitle, SIZE, 0.36)):
+        figure.text(left / width, 1 - down / height, text, fontsize=points, parse_math=False)
+    _legend(figure, left / width, _labels(plan))
+    return figure
 
 
 def _rows(plan: Plan) -> list[str]:
@@ -136,39 +161,6 @@ def _stages(pipeline: Pipeline, array: Array) -> list[Block]:
                 found.append(here)
                 x += here.width + GAP
     return found
-
-
-def _figure(
-    plan: Plan, array: Array, blocks: Sequence[Block], left: float, size: tuple[float, float]
-) -> Figure:
-    """One axes in inches across and layers down."""
-    title = f"{plan.network}, {plan.planner} by {plan.objective} on {array.name}"
-    model = "deployed" if array.group.leaf == "core" else "published"
-    subtitle = f"batch {plan.batch}, {model}; "
-    if plan.pipeline is not None:
-        subtitle += f"{plan.pipeline.schedule}, {plan.pipeline.micro_batches} micro-batches; "
-    subtitle += "type, and the first half's share where it is not one half"
-    if plan.updates:
-        subtitle += "; * update sharded"
-    longest = max(inches_of(title, 9), inches_of(subtitle, SIZE))
-    legend = sum(HANDLE + inches_of(label, SIZE) for label in _labels(plan).values())
-    width, height = max(size[0], left + longest, left + legend), size[1]
-    figure = new_figure(width, height)
-    tall = ROW * len(plan.nodes)
-    box = (left / width, BOTTOM / height, 1 - left / width, tall / height)
-    axes = figure.add_axes(box)
-    axes.set_xlim(0, width - left)
-    axes.set_ylim(len(plan.nodes) - 0.5, -0.5)
-    axes.spines[:].set_visible(False)
-    axes.set_xticks([])
-    axes.set_yticks(range(len(plan.nodes)), _rows(plan), fontsize=SIZE, parse_math=False)
-    axes.tick_params(length=0)
-    for block in blocks:
-        _draw(axes, block)
-    for text, points, down in ((title, 9.0, 0.2), (subtitle, SIZE, 0.36)):
-        figure.text(left / width, 1 - down / height, text, fontsize=points, parse_math=False)
-    _legend(figure, left / width, _labels(plan))
-    return figure
 
 
 def _draw(axes: Axes, block: Block) -> None:

@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.output import frame_of, whole_file
@@ -40,11 +39,11 @@ def memory(timeline: Timeline, site: Site) -> Iterator[Filled]:
     yield from filled(timeline, names.index(site.name))
 
 
-def link_use(timeline: Timeline) -> dict[str, list[Sample]]:
+def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
     """Bytes a second over all links of each kind (``explain``'s) that carries something.
 
-    What an exchange moves counts as moved evenly while it is under way. Where links are
-    no wires' (published) a kind is the splits of one level.
+    They are counters of a process of their own. What an exchange moves counts as moved evenly
+    while it is under way. Where links are no wires' (published) a kind is the splits of one level.
     """
     moved: dict[Operation, dict[str, float]] = {}
     changes: dict[str, list[tuple[int, float]]] = {}
@@ -58,7 +57,11 @@ def link_use(timeline: Timeline) -> dict[str, list[Sample]]:
             many = 1 if operation.jobs else resource.multiplicity
             rate = many * amount * PICOSECONDS / max(1, end - start)
             changes.setdefault(kind, []).extend([(start, rate), (max(end, start + 1), -rate)])
-    return {kind: _summed(steps) for kind, steps in changes.items()}
+    for number, (kind, steps) in enumerate(changes.items()):
+        if number == 0:
+            yield from _named("process", pid, 0, "all links by kind")
+        for at_ps, value in _summed(steps):
+            yield _counter(f"links: {kind}", pid, at_ps, {"bytes a second": value})
 
 
 def _moved(timeline: Timeline, operation: Operation) -> dict[str, float]:
@@ -167,15 +170,6 @@ def _flows(
                 event = {"ph": phase, "name": "waited for", "cat": "wait", "id": row}
                 event |= {"pid": pid, "tid": tid, "ts": at_ns / 1000}
                 yield event | ({"bp": "e"} if phase == "f" else {})
-
-
-def _links(timeline: Timeline, pid: int) -> Iterator[Event]:
-    """What all links of a kind carry, as counters of a process of their own."""
-    for number, (kind, samples) in enumerate(link_use(timeline).items()):
-        if number == 0:
-            yield from _named("process", pid, 0, "all links by kind")
-        for at_ps, value in samples:
-            yield _counter(f"links: {kind}", pid, at_ps, {"bytes a second": value})
 
 
 def _counter(name: str, pid: int, at_ps: int, args: Mapping[str, float]) -> Event:
@@ -309,4 +303,4 @@ def write_csv(timeline: Timeline, chosen: Sequence[Site], path: str) -> None:
     """The records as CSV; times in picoseconds, bytes and FLOPs of one of ``multiplicity``."""
     with whole_file(path) as target:
         rows = [record._asdict() for record in _records(timeline, chosen)]
-        Path(target).write_text(csv_of(rows), encoding="utf-8")
+        target.write_text(csv_of(rows), encoding="utf-8")

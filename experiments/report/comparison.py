@@ -18,9 +18,8 @@ from experiments.results.speedups import metric_table
 from experiments.studies.running.outputs import NAMES
 from experiments.studies.speedups import BASELINE, Comparison, geometric_mean, messages
 from experiments.version import version
-from hardware import Array, Group, split_quantity
+from hardware import Array, split_quantity
 from planners import OBJECTIVES, Plan
-from planners import Split as PlanSplit
 from simulator import MODEL_VERSION
 
 Result = Mapping[str, Any]
@@ -165,18 +164,13 @@ def plan_maps(network: str, plans: list[tuple[Array, list[Plan]]]) -> dict[str, 
     }
 
 
-def _columns(plan: Plan, group: Group) -> Iterator[tuple[str, int, PlanSplit]]:
-    """Splits from the top down, with what each is about and its level.
-
-    Where two halves differ, the first's and then the second's.
-    """
-    for top, level, chain in stretches(plan.root, group, 0):
-        for i, one in enumerate(chain):
-            yield describe(top, chain), level + i, one
-
-
 def _map(plan: Plan, array: Array) -> dict[str, Any]:
-    found = list(islice(_columns(plan, plan.group(array)), MOST_COLUMNS + 1))
+    every = (
+        (describe(top, chain), level + i, one)
+        for top, level, chain in stretches(plan.root, plan.group(array), 0)
+        for i, one in enumerate(chain)
+    )
+    found = list(islice(every, MOST_COLUMNS + 1))
     shown = found[:MOST_COLUMNS]
     rows: list[list[object]] = [[name] for name in plan.nodes]
     for _, _, split in shown:

@@ -17,7 +17,7 @@ from experiments.studies.comparison import PUBLISHED_BATCH, comparisons
 from experiments.studies.difference import difference
 from experiments.studies.running.outputs import fastest_alone
 from experiments.studies.running.runner import Runner
-from experiments.studies.speedups import BASELINE, Comparison
+from experiments.studies.speedups import BASELINE
 from hardware import Array
 from planners import Planner, planner_name
 from simulator import PUBLISHED, Execution
@@ -57,7 +57,18 @@ def report(
     ``runner`` says where cases run and whether they are kept; the page shows what
     its store then holds. Raises KeyboardInterrupt where the comparison was interrupted.
     """
-    compared = _compared(study, progress, runner or Runner())
+    compared = comparisons(
+        study.arrays,
+        study.networks,
+        study.planners,
+        study.batch,
+        progress,
+        execution=study.execution,
+        metrics=study.metrics,
+        runner=runner or Runner(),
+    )
+    if not all(result.complete for result in compared):
+        raise KeyboardInterrupt
     rows = study.rows
     if rows is None and runner and runner.store:  # the speedups have the fastest devices alone
         alone = {fastest_alone(one).name for one in study.arrays if len(one.group.kinds) > 1}
@@ -92,24 +103,6 @@ def steps(study: Study) -> int:
     """How often ``progress`` hears of something."""
     rows = len(study.arrays) * len(study.networks) * len(study.planners)
     return rows + steps_of(drawn_case(study), ())
-
-
-def _compared(
-    study: Study, progress: Callable[[str], None], runner: Runner
-) -> Sequence[Comparison]:
-    results = comparisons(
-        study.arrays,
-        study.networks,
-        study.planners,
-        study.batch,
-        progress,
-        execution=study.execution,
-        metrics=study.metrics,
-        runner=runner,
-    )
-    if not all(result.complete for result in results):
-        raise KeyboardInterrupt
-    return results
 
 
 def _versus(study: Study, why: Explanation) -> dict[str, Any] | None:
