@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from simulator import PICOSECONDS, Timeline
 from simulator.analysis.critical_path import BOUNDS, SLOWED, Segment, critical_path
 from simulator.analysis.exposed_communication import cores_in_no_stage
-from simulator.analysis.stalls import CoreStep, core_steps
+from simulator.analysis.stalls import core_steps
 from workloads import Layer, Network
 from workloads.network import NUMBER
 
@@ -92,21 +92,8 @@ def paths_of(timeline: Timeline) -> Paths:
     """
     steps = list(core_steps(timeline))
     in_no_stage = cores_in_no_stage(timeline)
+    computing, exposed = Counter[str](), Counter[str]()
     waiting = +Counter({STEPS_END: in_no_stage * timeline.makespan_ps})
-    spent = _by_layer(steps, waiting)
-    return Paths(
-        timeline.makespan_ps,
-        tuple(critical_path(timeline)),
-        sum(step.cores for step in steps) + in_no_stage,
-        sum(step.cores for step in steps if not any(ps for _, ps in step.computed)) + in_no_stage,
-        tuple(sorted(spent, key=lambda s: -s.computing_ps - s.exposed_ps)),
-    )
-
-
-def _by_layer(steps: Sequence[CoreStep], waiting: Counter[str]) -> list[Spent]:
-    """What all cores spend on each layer, with what others are already waiting for."""
-    computing: Counter[str] = Counter()
-    exposed: Counter[str] = Counter()
     for step in steps:
         for operation, ps in step.computed:
             computing[operation.layer] += ps * step.cores
@@ -114,10 +101,17 @@ def _by_layer(steps: Sequence[CoreStep], waiting: Counter[str]) -> list[Spent]:
             layer = wait.exchange.layer if wait.exchange else STEPS_END
             exposed[layer] += wait.exposed * step.cores
             waiting[layer] += wait.waiting * step.cores
-    return [
+    spent = [
         Spent(layer, computing[layer], exposed[layer], waiting[layer])
         for layer in dict.fromkeys([*computing, *exposed, *waiting])
     ]
+    return Paths(
+        timeline.makespan_ps,
+        tuple(critical_path(timeline)),
+        sum(step.cores for step in steps) + in_no_stage,
+        sum(step.cores for step in steps if not any(ps for _, ps in step.computed)) + in_no_stage,
+        tuple(sorted(spent, key=lambda s: -s.computing_ps - s.exposed_ps)),
+    )
 
 
 MOST_CUTS = 4

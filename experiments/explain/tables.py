@@ -37,9 +37,9 @@ def layer_tables(result: Explanation) -> Iterator[Table]:
         for name, shown in _rows("", parts):
             count = len(shown[0].layers) if what == "kind" and len(shown) == 1 else 1
             many = f" ({count})" if count > 1 else ""
-            table.add_row(name + many, *_cells(paths, shown))
+            table.add_row(name + many, *map(duration, _seconds(paths, shown).values()))
         table.add_section()
-        table.add_row("all", *_cells(paths, parts))
+        table.add_row("all", *map(duration, _seconds(paths, parts).values()))
         yield table
 
 
@@ -55,10 +55,6 @@ def _rows(indent: str, parts: Sequence[Part]) -> Iterator[tuple[str, Sequence[Pa
 def others(count: int) -> str:
     """How many more rows there are, in a row's name."""
     return f"{count} other{'s' * (count > 1)}"
-
-
-def _cells(paths: Paths, parts: Sequence[Part]) -> list[str]:
-    return [duration(value) for value in _seconds(paths, parts).values()]
 
 
 def _seconds(paths: Paths, parts: Sequence[Part]) -> dict[str, float]:

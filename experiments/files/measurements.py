@@ -144,6 +144,7 @@ _NUMBERS = {
     "gpus_per_node": "accelerators_per_node",
 }
 _PRECISIONS = {"fp8": "fp8", "fp4": "fp4", "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16"}
+_CHIP = re.compile(r"G?B[23]00|G?H[12]00|A100(-[48]0)?|V100(-32)?|MI\d{3}X|TPUV\d\w?")
 _COLUMNS = (
     *("id", "source", "kind", "hw", "gpus", "gpus_per_node", "framework", "year", "model", "arch"),
     *("layers", "hidden", "ffn", "heads", "kv_heads", "vocab", "seq", "precision", "gated", "gbs"),
@@ -203,7 +204,9 @@ def mllog(text: str, path: str) -> Log:
         each = cells.get("gpus_per_node")
         if isinstance(nodes, int) and each and 0 < nodes < 10**6:
             cells["gpus"] = str(nodes * int(each))
-    cells |= _machine(str(values.get("submission_platform", ""))[:200])
+    platform = str(values.get("submission_platform", ""))[:200]
+    if chip := _CHIP.search(platform.upper().replace(" ", "")):  # as rows call it
+        cells["hw"] = chip[0].replace("TPUV", "TPUv")
     precision = str(values.get("lowest_numerical_precision_in_linear", "")).lower()
     cells |= {"precision": found} if (found := _PRECISIONS.get(precision)) else {}
     cells = _sizes(benchmark, notes) | cells  # the log's own come first
@@ -226,15 +229,6 @@ def _events(text: str, path: str) -> list[dict[str, Any]]:
             raise UsageError(f"{path}:{number}: {shown(event)}: must be an object behind {MLLOG}")
         found.append(event)
     return found
-
-
-_CHIP = re.compile(r"G?B[23]00|G?H[12]00|A100(-[48]0)?|V100(-32)?|MI\d{3}X|TPUV\d\w?")
-
-
-def _machine(platform: str) -> dict[str, str]:
-    """The chip that a platform's name has, as rows call it."""
-    found = _CHIP.search(platform.upper().replace(" ", ""))
-    return {"hw": found[0].replace("TPUV", "TPUv")} if found else {}
 
 
 def _sizes(benchmark: str, notes: list[str]) -> dict[str, str]:

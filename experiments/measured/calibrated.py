@@ -104,8 +104,8 @@ def _shares(
         shares = {one.row.id: share for own, share in found for one in own}
         asked = {name: at_share(cases[name], share) for name, share in shares.items()}
         seconds = dict[str, float]()
-        for name, ran in run_rows(asked, runner):
-            seconds[name] = ran.outputs["iteration_s"]
+        for name, _, outputs in run_rows(asked, runner):
+            seconds[name] = outputs["iteration_s"]
             if not number:
                 progress(name)
         nearer = [one.through(shares[one.row.id], seconds[one.row.id]) for one in probed]

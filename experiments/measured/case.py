@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from experiments.measured.machine import (
     FUSED_EXPERTS,
@@ -213,7 +213,12 @@ def _own_array(row: Row, trained: tuple[str, ...]) -> tuple[Array, tuple[str, ..
     if said != "tf32" or _loads(row.array, "precision=tf32"):
         return _array(row.array, (f"precision={said}", *trained)), also
     wide = (*trained, "precision=fp32")
-    kinds = [f"devices.{number}.arithmetic.compute=tf32" for number in _entries(row.array)]
+    entries = dict.fromkeys(
+        one.key.split(".")[1]
+        for one in _array(row.array, ()).settings
+        if one.key.startswith("devices.")
+    )
+    kinds = [f"devices.{entry}.arithmetic.compute=tf32" for entry in entries]
     faster = [one for one in kinds if _loads(row.array, *wide, one)]
     slower = "fp32 on chips without tf32"
     return _array(row.array, (*wide, *faster)), (*also, slower)
@@ -226,12 +231,6 @@ def _loads(name: str, *changes: str) -> bool:
     except SpecError:
         return False
     return True
-
-
-def _entries(name: str) -> list[str]:
-    """What tells an array's devices apart in its spec."""
-    keys = (one.key.split(".") for one in _array(name, ()).settings)
-    return list(dict.fromkeys(key[1] for key in keys if key[0] == "devices"))
 
 
 def _sizes(row: Row, split: Split) -> Transformer:
@@ -288,17 +287,12 @@ def _own_network(row: Row, split: Split, stack: Stack) -> tuple[Network, tuple[s
     return without_compiler(network) if stack.element_kernels else network, (*also,)
 
 
-class Ran(NamedTuple):
-    """A row as it was run at last, and what came out (under ``REFUSED`` why nothing did)."""
-
-    of: RowCase
-    outputs: Outputs
-
-
 def run_rows(
     asked: Mapping[K, RowCase], runner: Runner, *, estimate: bool = False
-) -> Iterator[tuple[K, Ran]]:
-    """Each row's step as it finishes, or its ``estimate`` by the first pass.
+) -> Iterator[tuple[K, RowCase, Outputs]]:
+    """Each row as it was run at last, and what came out (under ``REFUSED`` why nothing did).
+
+    That is its step as it finishes, or its ``estimate`` by the first pass.
 
     A step that does not fit in memory is followed by one with more computed again, where a
     row leaves open how much: of 80 blocks none, then 20, 40, 60, then all of them.
@@ -317,7 +311,7 @@ def run_rows(
     work = partial(_run_or_refusal, run_estimated if estimate else run_case)
     for finished in runner.run(cases, then, work):
         if not finished.outputs.get(TOO_LARGE):
-            yield finished.name, Ran(tried[finished.name], finished.outputs)
+            yield finished.name, tried[finished.name], finished.outputs
 
 
 def _run_or_refusal(work: Callable[[Case], Outputs], case: Case) -> Outputs:

@@ -115,7 +115,10 @@ def changes_of(row: Row, machine: Machine) -> list[str]:
     their 72: all chips are in equal domains. What the row states for each GPU, a node's ports
     share: the four of eight V100 have twice as much each.
     """
-    each = _domain(row, machine)
+    most = machine.domain
+    if row.gpus_per_node and most <= 8:
+        most = row.gpus_per_node
+    each = next(each for each in range(min(most, row.gpus), 0, -1) if row.gpus % each == 0)
     changes = [f"devices.0.count={each}", f"nodes={row.gpus // each}"]
     ports = min(machine.ports, each) or each
     if each < machine.ports:
@@ -133,14 +136,6 @@ def chips() -> dict[str, str]:
     """What rows call the devices of the catalog, by the devices' names."""
     arrays = {chip: load_array(machine.array) for chip, machine in MACHINES.items()}
     return {array.group.kinds[0][0].name: chip for chip, array in arrays.items()}
-
-
-def _domain(row: Row, machine: Machine) -> int:
-    """Chips that are joined without the network: the most that equal domains may have."""
-    most = machine.domain
-    if row.gpus_per_node and most <= 8:
-        most = row.gpus_per_node
-    return next(each for each in range(min(most, row.gpus), 0, -1) if row.gpus % each == 0)
 
 
 def stack_of(row: Row) -> tuple[str, tuple[str, ...]]:

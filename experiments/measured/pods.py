@@ -278,11 +278,6 @@ def _ratio(model: Model, fitted_on: Sequence[PodRow], memory: float) -> Record:
 
 def section(found: Record, network: str) -> Section:
     """As the command prints it."""
-    title = f"Measured steps of {network}, data parallel on a torus"
-    return Section(title, lines(found["rows"], COLUMNS), tuple(_messages(found)), found)
-
-
-def _messages(found: Record) -> list[str]:
     on = ", ".join(dict.fromkeys(found["fitted_on"]))
     own = any(row["use"] == CALIBRATION for row in found["rows"])
     said = [
@@ -313,7 +308,8 @@ def _messages(found: Record) -> list[str]:
         f"{found['constants']['peak_only_efficiency']:.3f} of peak and nothing else, a control "
         "that is to fail."
     )
-    return said
+    title = f"Measured steps of {network}, data parallel on a torus"
+    return Section(title, lines(found["rows"], COLUMNS), tuple(said), found)
 
 
 def check_drawable(rows: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from experiments.measured.case import Ran, RowCase, chips_of, ready, run_rows
+from experiments.measured.case import RowCase, chips_of, ready, run_rows
 from experiments.measured.fit import PROBES, Constants, Probed, fitted
 from experiments.measured.machine import chips
 from experiments.measured.rows import Row
@@ -22,7 +22,7 @@ from experiments.output import UsageError
 from experiments.progress import expecting
 from experiments.studies.published_values import shipped_rows
 from experiments.studies.running.estimate import estimate as needs
-from experiments.studies.running.outputs import REFUSED
+from experiments.studies.running.outputs import REFUSED, Outputs
 from experiments.studies.running.runner import Runner
 from hardware import Device
 
@@ -157,8 +157,8 @@ def predicted(
             due[row.id] = needed.seconds if needed else 1.0
     expecting(progress, due)
     found = dict[str, Outcome]()
-    for name, ran in run_rows(asked, runner, estimate=estimate):
-        found[name] = _outcome(ran, shares)
+    for name, of, outputs in run_rows(asked, runner, estimate=estimate):
+        found[name] = _outcome(of, outputs, shares)
         progress(name)
     outcomes = [found.get(row.id) or Outcome(row, None, None, left_out.get(row.id)) for row in rows]
     return _by_source(Study(tuple(outcomes), constants, {}, estimate), per_source)
@@ -177,10 +177,10 @@ def probe(rows: Iterable[Row], runner: Runner, progress: Progress) -> list[Probe
     for row, _ in found:
         progress(row)
     left = {name: of for name, of in asked.items() if name not in found}
-    for name, ran in run_rows(left, runner):
-        if reason := ran.outputs.get(REFUSED):
+    for name, _, outputs in run_rows(left, runner):
+        if reason := outputs.get(REFUSED):
             raise UsageError(f"{name[0]}: {reason}; leave it out of the rows for calibration")
-        found[name] = ran.outputs["iteration_s"]
+        found[name] = outputs["iteration_s"]
         progress(name[0])
     by_id = {id_: of.row for (id_, _), of in asked.items()}
     return [
@@ -271,19 +271,18 @@ def controls(work: Work, shares: Work) -> dict[str, float]:
     }
 
 
-def _outcome(ran: Ran, shares: Work) -> Outcome:
-    row, outputs = ran.of.row, ran.outputs
+def _outcome(of: RowCase, outputs: Outputs, shares: Work) -> Outcome:
     if REFUSED in outputs:
-        return Outcome(row, None, None, outputs[REFUSED])
+        return Outcome(of.row, None, None, outputs[REFUSED])
     peak = outputs["peak_memory_bytes"]
     return Outcome(
-        row,
+        of.row,
         outputs["iteration_s"],
-        None if peak is None else (peak + ran.of.reserve_bytes) / GIB,
-        None if row.step_s else "its step is not stated",
-        ran.of.split.assumed,
-        controls(work_of(ran.of), shares),
-        all(one["peak_bytes"] <= one["capacity_bytes"] / ran.of.room for one in outputs["memory"]),
+        None if peak is None else (peak + of.reserve_bytes) / GIB,
+        None if of.row.step_s else "its step is not stated",
+        of.split.assumed,
+        controls(work_of(of), shares),
+        all(one["peak_bytes"] <= one["capacity_bytes"] / of.room for one in outputs["memory"]),
     )
 
 

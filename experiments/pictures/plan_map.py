@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.output import UsageError
@@ -82,6 +82,8 @@ def _words(group: Group) -> str:
 
 def plot_plan(plan: Plan, array: Array) -> Figure:
     """Draw a plan, layers down; raises UsageError when there is nothing to draw or too much."""
+    from matplotlib.patches import Patch
+
     if plan.root is None and plan.pipeline is None:
         raise UsageError("--plot: a single accelerator: nothing is split")
     blocks = _stages(plan.pipeline, array) if plan.pipeline else _blocks(plan, array)
@@ -102,7 +104,8 @@ def plot_plan(plan: Plan, array: Array) -> Figure:
     if plan.updates:
         subtitle += "; * update sharded"
     longest = max(inches_of(title, 9), inches_of(subtitle, SIZE))
-    legend = sum(HANDLE + inches_of(label, SIZE) for label in _labels(plan).values())
+    labels = {kind: f"{kind}: splits {SPLITS[kind]}" for kind in kinds_of(plan)}
+    legend = sum(HANDLE + inches_of(label, SIZE) for label in labels.values())
     width = max(width, left + longest, left + legend)
     figure = new_figure(width, height)
     box = (left / width, BOTTOM / height, 1 - left / width, tall / height)
@@ -117,7 +120,9 @@ def plot_plan(plan: Plan, array: Array) -> Figure:
         _draw(axes, block)
     for text, points, down in ((title, 9.0, 0.2), (subtitle, SIZE, 0.36)):
         figure.text(left / width, 1 - down / height, text, fontsize=points, parse_math=False)
-    _legend(figure, left / width, _labels(plan))
+    handles = [Patch(color=TYPES[kind], label=label) for kind, label in labels.items()]
+    more = {"loc": "lower left", "fontsize": SIZE, "borderaxespad": 0.3, "borderpad": 0.2}
+    corner_legend(figure, handles, (left / width, 0), len(handles), **more)
     return figure
 
 
@@ -202,15 +207,3 @@ def kinds_of(*plans: Plan) -> list[str]:
     """The papers' three types, and the fourth where a plan has it."""
     used = {str(kind) for plan in plans for split in plan.splits() for kind in split.types}
     return [kind for kind in SPLITS if kind not in ("IV", "V") or kind in used]
-
-
-def _labels(plan: Plan) -> dict[str, str]:
-    return {kind: f"{kind}: splits {SPLITS[kind]}" for kind in kinds_of(plan)}
-
-
-def _legend(figure: Figure, left: float, labels: Mapping[str, str]) -> None:
-    from matplotlib.patches import Patch
-
-    handles = [Patch(color=TYPES[kind], label=label) for kind, label in labels.items()]
-    more = {"loc": "lower left", "fontsize": SIZE, "borderaxespad": 0.3, "borderpad": 0.2}
-    corner_legend(figure, handles, (left, 0), len(handles), **more)

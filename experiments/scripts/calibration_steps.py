@@ -26,7 +26,7 @@ ABOUT = """# Steps of the rows of large_models_calibration.csv, with products at
 def table_of(runner: Runner) -> pandas.DataFrame:
     """A line for each row and probe: its key, and the seconds of its step."""
     asked = probes_of(shipped())
-    steps = {name: ran.outputs["iteration_s"] for name, ran in run_rows(asked, runner)}
+    steps = {name: outputs["iteration_s"] for name, _, outputs in run_rows(asked, runner)}
     return pandas.DataFrame(
         {"row": row, "share": share, "key": of.case.key, "step_s": repr(steps[row, share])}
         for (row, share), of in asked.items()

@@ -41,8 +41,8 @@ def slopes_of(
             asked[outcome.row.id] = at_share(one, LOWER * constants.share(outcome.row)[0])
     base = {outcome.row.id: outcome for outcome in outcomes}
     slopes = {}
-    for name, ran in run_rows(asked, runner):
-        slower, of = ran.outputs.get("iteration_s"), base[name]
+    for name, _, outputs in run_rows(asked, runner):
+        slower, of = outputs.get("iteration_s"), base[name]
         if slower and of.predicted_s:
             share = constants.share(of.row)[0]
             slopes[name] = (slower - of.predicted_s) / (1 / (LOWER * share) - 1 / share)
