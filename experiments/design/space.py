@@ -170,9 +170,10 @@ def load_space(name: str) -> Space:
         )
     text = known[name] if name in known else read_text(name, SpecError)
     table = checked(_SpaceTable, parse_toml(text, name, SpecError), name, SpecError)
-    sides, lanes, size = table.matrix, table.vector, table.buffer.size
-    lists = sides.count, sides.width, sides.depth, lanes.count, lanes.width, size
-    values = dict(zip(FIELDS, map(tuple[float, ...], lists), strict=True))
+    sides, lanes = table.matrix, table.vector
+    some = sides.count, sides.width, sides.depth, lanes.count, lanes.width
+    lists: list[Sequence[float]] = [*some, table.buffer.size]
+    values = {field: tuple(found) for field, found in zip(FIELDS, lists, strict=True)}
     space = Space(Path(name).stem, table.clock, table.dataflow, values)
     if next(iter(space), None) is None:
         raise SpecError(

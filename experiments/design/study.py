@@ -144,14 +144,21 @@ def _judges(
     progress: Progress | None,
 ) -> Iterator[Judge]:
     """Of each group of cores a judge that has searched."""
-    first, names = asked.cases[0], (case.network.name for case in asked.cases)
+    first, space = asked.cases[0], asked.space
+    names = (case.network.name for case in asked.cases)
     about = {"network": ", ".join(names), "array": first.array.name, "batch": first.batch}
     total = budget * len(groups) if budget and asked.search != "wham" else None
     with hearing(progress, total) as hears:
         for group in groups:
-            steps, of = [site.step for site in group], _identity(asked, group)
+            steps = [site.step for site in group]
+            of = {  # what their evaluations depend on, but for the design
+                "model": MODEL_VERSION,
+                "sites": [step.digest() for step in steps],
+                "clock": space.clock_hz,
+                "dataflow": space.dataflow,
+            }
             judge = Judge(
-                asked.space, steps, asked.limits, base, asked.aim, store, of, about, hears
+                space, steps, asked.limits, base, asked.aim, store, digest(of), about, hears
             )
             run_search(judge, asked.search, budget, asked.seed)
             yield replace(judge, progress=lambda done: None)
@@ -199,10 +206,3 @@ def at_random(judge: Judge, seed: int) -> None:
         if place not in seen and judge.allows(design):
             judge.score(design)
         seen.add(place)
-
-
-def _identity(asked: Asked, group: Sequence[Site]) -> str:
-    """What evaluations of these steps depend on, but for the design."""
-    steps, space = [site.step.digest() for site in group], asked.space
-    of = {"model": MODEL_VERSION, "sites": steps, "clock": space.clock_hz}
-    return digest(of | {"dataflow": space.dataflow})

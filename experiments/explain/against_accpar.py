@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from experiments.studies.case import Case, simulated, step_of
 from experiments.terms import duration
-from hardware import Device
+from hardware import Device, Group
 from planners import Objective, Plan, PlanError, Split, load_planner
 from planners.plan.updates import bucket_words, update_order_words
 from simulator.search.candidates import alone, lifted, mean_shares, planned, shared
@@ -56,11 +56,11 @@ def otherwise(case: Case, plan: Plan, iteration_s: float) -> Iterator[str]:
 
 def _alike(case: Case, plan: Plan, theirs: Plan) -> tuple[Plan | None, str]:
     """The rival's plan on the devices that work in a plan, or with its share, and what that is."""
-    group = case.execution.planned(case.array).group
-    used = _used(plan.root, case)
-    if used is not None:
+    array = case.execution.planned(case.array)
+    group = array.group
+    if (used := _used(plan.root, group)) is not None:
         device, size = used
-        part = alone(case.execution.planned(case.array), device, size)
+        part = alone(array, device, size)
         objective = Objective.named(case.objective, case.communication)
         if part is None:
             return None, ""
@@ -82,9 +82,8 @@ def _alike(case: Case, plan: Plan, theirs: Plan) -> tuple[Plan | None, str]:
     return None, ""
 
 
-def _used(split: Split | None, case: Case) -> tuple[Device, int] | None:
+def _used(split: Split | None, group: Group) -> tuple[Device, int] | None:
     """The one kind that works and how many of it, where others sit out."""
-    group = case.execution.planned(case.array).group
     whole = group.size
     while split is not None and split.idle:
         (working,) = split.working

@@ -236,8 +236,11 @@ def _curves(
 def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> Figure:
     """A map for each network and planner, one colour scale for all of a column of the table.
 
-    Of each, the table has a row for every point, in the grid's order.
+    Of each, the table has a row for every point, in the grid's order. Times' scale is logarithmic.
     """
+    from matplotlib.colors import LogNorm, Normalize
+    from matplotlib.patches import Rectangle
+
     pairs = list(dict.fromkeys(zip(table["network"], table["planner"], strict=True)))
     (told, kinds), wide = _shown(table), min(len(pairs), COLUMNS)
     deep = -(-len(pairs) // wide)
@@ -246,7 +249,9 @@ def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> F
     figure, every = panels(*size, deep * len(kinds), wide)
     for number, (column, label) in enumerate(kinds.items()):
         block = every[number * deep * wide :][: deep * wide]
-        norm = _norm(column, told[column])
+        ends = float(told[column].min()), float(told[column].max())
+        even = column == "speedup" or not 0 < ends[0] < ends[1]
+        norm = Normalize(*ends) if even else LogNorm(*ends)
         for panel in block[len(pairs) :]:
             panel.set_visible(False)
         for (network, planner), panel in zip(pairs, block, strict=False):
@@ -254,22 +259,15 @@ def _heat_maps(grid: Grid, across: Axis, up: Axis, table: pandas.DataFrame) -> F
             drawn, over = (own[one].to_numpy().reshape(shape).T for one in (column, "over"))
             panel.imshow(drawn, cmap="viridis", norm=norm, aspect="auto", origin="lower")
             _numbers(panel, drawn, norm)
-            _hatch(panel, over)
+            for y, x in np.argwhere(over.astype(float) == 1).tolist():  # it does not fit in memory
+                style: dict[str, Any] = {"fill": False, "hatch": "///", "ec": "#ffffff70", "lw": 0}
+                panel.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **style))
             _name_cells(panel, across, up)
             title = plain(shortened(f"{network}, {planner}", LONGEST_NAME))
             panel.set_title(wrapped(title, size[0] / wide - MARGINS, 9), fontsize=9)
         _colour_bar(figure, block, label)
     _name(figure, grid, table)
     return figure
-
-
-def _hatch(panel: Axes, over: Any) -> None:
-    """Cells of steps that do not fit in memory."""
-    from matplotlib.patches import Rectangle
-
-    for y, x in np.argwhere(over.astype(float) == 1).tolist():
-        style: dict[str, Any] = {"fill": False, "hatch": "///", "ec": "#ffffff70", "lw": 0}
-        panel.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **style))
 
 
 def _colour_bar(figure: Figure, block: Sequence[Axes], label: str) -> None:
@@ -283,16 +281,6 @@ def _colour_bar(figure: Figure, block: Sequence[Axes], label: str) -> None:
     bar.minorticks_off()
     bar.set_label(label, fontsize=8)
     bar.ax.tick_params(labelsize=7)
-
-
-def _norm(column: str, values: pandas.Series[float]) -> Normalize:
-    """The colour scale of a column, over all cases: of times it is logarithmic."""
-    from matplotlib.colors import LogNorm, Normalize
-
-    low, high = float(values.min()), float(values.max())
-    if column == "speedup" or not 0 < low < high:
-        return Normalize(low, high)
-    return LogNorm(low, high)
 
 
 def _numbers(panel: Axes, drawn: Any, norm: Normalize) -> None:

@@ -54,37 +54,32 @@ def memory(result: Explanation) -> dict[str, Any] | None:
         for one in found
     ]
     caption = f"Memory by class at the peak [GiB], {result.case}"
-    return {
-        "peaks": Table(caption, ("on", *CLASSES, "all", "capacity", "at"), peaks, kind=WRAP),
-        "over_time": _over_time(result),
-        "frees": printed(frees_table(result)),
-    }
-
-
-def _gib(size: float | None) -> Number:
-    return Number(None if size is None else size / GIB, ".3f")
-
-
-def _over_time(result: Explanation) -> Chart:
-    """The fullest core's."""
     timeline = result.timeline
     worker = fullest(timeline)
     names = labels(sites(timeline), timeline, folded=result.case.folded)
     name = names[timeline.all_resources.workers[worker].name]
     device = timeline.program.workers[worker].device
-    place = occupancy.fullest(result.answers["memory"])["device"]
 
     def in_gib(by_class: Iterable[float]) -> tuple[float, ...]:
         return tuple(size / GIB for size in by_class)
 
-    return stacked(
-        f"Memory by class over time, the fullest, {place}: {name}",
+    over_time = stacked(
+        f"Memory by class over time, the fullest, {occupancy.fullest(found)['device']}: {name}",
         CLASSES,
         in_gib(at_rest(timeline, worker)),
         ((one.start_ps, in_gib(one.by_class)) for one in filled(timeline, worker)),
         timeline.makespan_ps,
         device.hbm_capacity_bytes / device.cores_per_chip / GIB,
     )
+    return {
+        "peaks": Table(caption, ("on", *CLASSES, "all", "capacity", "at"), peaks, kind=WRAP),
+        "over_time": over_time,
+        "frees": printed(frees_table(result)),
+    }
+
+
+def _gib(size: float | None) -> Number:
+    return Number(None if size is None else size / GIB, ".3f")
 
 
 def critical_path(result: Explanation) -> dict[str, Any]:
@@ -94,7 +89,7 @@ def critical_path(result: Explanation) -> dict[str, Any]:
     said = f"{result.case}: {duration(result.iteration_s)}"
     if bounds:
         largest = max(bounds, key=bounds.__getitem__)
-        said += f", {paths.share(bounds[largest]):.1%} of it {WORDS.get(largest, largest)}"
+        said += f", {paths.share(bounds[largest]):.1%} of it {WORDS[largest]}"
     return {
         "said": said,
         "strip": _strip(result, bounds),
@@ -108,8 +103,8 @@ def _strip(result: Explanation, bounds: dict[str, int]) -> Chart:
     at, parts, keys = 0.0, [], []
     for bound, ps in bounds.items():
         share = result.paths.share(ps)
-        colour = f"b{BOUNDS.index(bound)}" if bound in BOUNDS else "s6"
-        name, x, width = WORDS.get(bound, bound), round(at, 2), round(WIDTH * share, 2)
+        colour = f"b{BOUNDS.index(bound)}"
+        name, x, width = WORDS[bound], round(at, 2), round(WIDTH * share, 2)
         said = f"{name}: {share:.1%}"
         parts.append(shape("rect", "", said, x=x, y=0, width=width, height=HEIGHT, class_=colour))
         keys.append((colour, name))
