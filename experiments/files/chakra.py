@@ -55,7 +55,6 @@ def write(ranks: Ranks, timeline: Timeline, chosen: Collection[int], path: str) 
 
     The last is ASTRA-sim's --comm-group-configuration: ranks by the number of their group.
     """
-    ranks.name_all()
     for worker, mine in enumerate(kernels(timeline)):
         if (rank := ranks.numbers[worker]) not in chosen:
             continue
@@ -167,7 +166,7 @@ class Recorder:
         attributes: Attributes = {
             "comm_type": COMM_TYPE[message.work],
             "comm_size": round(message.brings * swapped),
-            "pg_name": str(self.ranks.group_number(message.group)),
+            "pg_name": str(self.ranks.groups[message.group]),
         }
         return self._add(key, COLLECTIVE, self.rows[key].popleft(), after, attributes)
 

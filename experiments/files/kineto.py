@@ -52,7 +52,6 @@ def write(
     ranks: Ranks, timeline: Timeline, chosen: Collection[int], path: str, about: Mapping[str, Any]
 ) -> None:
     """A file for each chosen rank: step.0.pt.trace.json, step.1.pt.trace.json."""
-    ranks.name_all()
     for number, mine in enumerate(kernels_of(timeline)):
         if (rank := ranks.numbers[number]) not in chosen:
             continue
@@ -78,7 +77,7 @@ def _header(ranks: Ranks, rank: int, device: Board) -> dict[str, Any]:
         "distributedInfo": {
             "backend": "nccl",
             "rank": rank,
-            "world_size": ranks.size,
+            "world_size": len(ranks.numbers),
             "pg_count": len(groups),
             "pg_config": groups,
         },
@@ -116,7 +115,7 @@ class _Rank:
         args: dict[str, Any] = {"layer": operation.layer, "phase": str(operation.phase)}
         if kernel.work in COLLECTIVES:
             message = self._ranks.message(operation, self._rank)
-            stream = FIRST_STREAM + self._ranks.group_number(message.group)
+            stream = FIRST_STREAM + self._ranks.groups[message.group]
             while self._until.get(stream, 0) > kernel.start_ps:
                 stream += len(self._ranks.groups)
             name, more = self._exchange(operation, message, kernel)
@@ -156,7 +155,7 @@ class _Rank:
             "Out split size": "[]",
             "dtype": type_,
             "Group size": len(group),
-            "Process Group Name": str(self._ranks.group_number(message.group)),
+            "Process Group Name": str(self._ranks.groups[message.group]),
             "Process Group Ranks": str(group),
             "Rank": group.index(self._rank) if self._rank in group else 0,
         }

@@ -45,22 +45,15 @@ class Ranks:
         self.of_device = {first: rank for rank, first in enumerate(firsts)}
         """By the device's number in the array."""
         self.numbers = [self.of_device[worker.first] for worker in workers]
-        self.size = len(workers)
         self.ends: Ends = ends_of(timeline.program)
         self._arithmetic = array.group.arithmetic
         self.groups: dict[tuple[int, ...], int] = {tuple(sorted(self.numbers)): 0}
-        """Numbers of all that were named so far."""
-        self._tags: dict[tuple[Operation, int], int] = {}
-
-    def group_number(self, group: tuple[int, ...]) -> int:
-        """Its name in files: that of all ranks is 0."""
-        return self.groups.setdefault(group, len(self.groups))
-
-    def name_all(self) -> None:
-        """Name the groups of all exchanges, so that every rank has the same names."""
+        """Names in files of those of all exchanges, the same for every rank: that of all is 0."""
         for operation, parties in self.ends.parties.items():
             for worker in parties:
-                self.group_number(self.message(operation, self.numbers[worker]).group)
+                group = self.message(operation, self.numbers[worker]).group
+                self.groups.setdefault(group, len(self.groups))
+        self._tags: dict[tuple[Operation, int], int] = {}
 
     def message(self, operation: Operation, rank: int) -> Message:
         """What an exchange is for a rank."""
