@@ -104,7 +104,7 @@ def rows(path: str) -> int:
 def timed(path: str) -> int:
     """What ``calibrate`` reads of nccl-tests; that fits constants for seconds."""
     try:
-        nccl(log_text(path) or "", path)
+        nccl(log_text(path), path)
     except UsageError as error:
         print(f"accelarray: error: {error}", file=sys.stderr)
         return 2

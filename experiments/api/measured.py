@@ -225,7 +225,7 @@ def calibrate(
     Raises UsageError.
     """
     name = os.fspath(measured)
-    if (text := log_text(name)) is not None and is_nccl(text):
+    if is_nccl(text := log_text(name)):
         found = nccl(text, name)
         on = os.fspath(array) if array else collectives.array_of(found.device, name)
         with hearing(options.get("progress"), None) as hears:

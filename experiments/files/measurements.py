@@ -125,6 +125,7 @@ def nccl(text: str, path: str) -> Measured:
 
 
 MLLOG = ":::MLLOG"
+"""What lines of MLPerf's logging begin with."""
 _MODELS = {
     "gpt3": "gpt3-175b",
     "llama31_405b": "llama3-405b",
@@ -171,16 +172,9 @@ LOGS = (".log", ".txt", ".out")
 """How names of logs end."""
 
 
-def log_text(path: str) -> str | None:
-    """The text of a log; None of a file that is none by its name."""
-    if not path.lower().endswith(LOGS):
-        return None
-    return read_text(path, UsageError, "a log", MOST_BYTES)
-
-
-def is_mllog(text: str) -> bool:
-    """Whether it has lines of MLPerf's logging."""
-    return MLLOG in text
+def log_text(path: str) -> str:
+    """The text of a log; "" of a file that is none by its name."""
+    return read_text(path, UsageError, "a log", MOST_BYTES) if path.lower().endswith(LOGS) else ""
 
 
 def mllog(text: str, path: str) -> Log:

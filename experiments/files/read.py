@@ -16,7 +16,7 @@ from rich.table import Table
 from experiments.api.argument_types import explicit
 from experiments.files import deepspeed, maxtext, megatron, torchtitan
 from experiments.files.job import Job, sizes_of
-from experiments.files.measurements import Log, is_mllog, is_nccl, log_text, mllog
+from experiments.files.measurements import MLLOG, Log, is_nccl, log_text, mllog
 from experiments.notices import tell
 from experiments.options import leaves
 from experiments.output import UsageError, deliver
@@ -134,10 +134,10 @@ def read(path: str | os.PathLike[str]) -> ReadResult:
     warning. Raises UsageError or NetworkError.
     """
     name = os.fspath(path)
-    if (text := log_text(name)) is not None and is_mllog(text):
+    if MLLOG in (text := log_text(name)):
         log = mllog(text, name)
         return LogResult(name, "MLPerf's log", Job(notes=log.notes), log)
-    if text is not None and is_nccl(text):
+    if is_nccl(text):
         raise UsageError(f"{name}: of nccl-tests; accelarray papers calibrate {name} reads it")
     kind, job = _read(name)
     for note in job.notes:

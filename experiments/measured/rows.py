@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from experiments.files.measurements import is_mllog, log_text, mllog
+from experiments.files.measurements import MLLOG, log_text, mllog
 from experiments.output import UsageError
 from experiments.studies.published_values import shipped_rows
 from hardware.reader import Cells, checked_rows, number, parse_csv, read_text, whole
@@ -136,7 +136,7 @@ def load(path: str) -> tuple[Row, ...]:
 
     Raises UsageError with file, line and column.
     """
-    if (text := log_text(path)) is not None and is_mllog(text):
+    if MLLOG in (text := log_text(path)):
         log = mllog(text, path)
         if not {"hw", "gpus", "layers"} <= log.cells.keys():
             raise UsageError(

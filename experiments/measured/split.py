@@ -7,7 +7,6 @@ What is unknown is never taken in silence: each value that a row does not state 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
@@ -33,10 +32,6 @@ ARCHITECTURES = ("gpt", "llama", "moe", "mla_moe")
 """What rows call kinds of blocks; those of experts are llama's."""
 HALF = ("selective-op", "custom", "offload", "qkv_offload", "offload_qkv")
 """Some products are kept (or fetched from the host), which is not told: half of the blocks."""
-
-
-Taken = Callable[[int | None, str, int], int]
-"""What a row says, or else, told by that name, what is usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +67,7 @@ def split_of(row: Row, machine: Machine) -> Split:
     assumed: list[str] = []
 
     def taken(value: int | None, name: str, usual: int) -> int:
+        """What a row says, or else, told by that name, what is usual."""
         if value is None:
             assumed.append(f"{name} {usual}")
         return usual if value is None else value
@@ -85,7 +81,21 @@ def split_of(row: Row, machine: Machine) -> Split:
     if row.stage_hw:  # says pp, tp and dp, which are not read beside it
         axes, micro = with_stages(said).parallel or Axes(), taken(row.mbs, "micro-batch", 1)
     else:
-        axes, micro = _of_degrees(row, row.gbs, machine, taken)
+        tp, pp = taken(row.tp, "tp", 1), taken(row.pp, "pp", 1)
+        vp = taken(row.vp, "vp", _interleaved(row, pp)) if pp > 1 else 1
+        cp, ep = row.cp or 1, row.ep or 1
+        dp = row.dp or max(row.gpus // (tp * pp * cp), 1)
+        if dp * tp * pp * cp != row.gpus:
+            what = f"dp {dp} x tp {tp} x pp {pp} x cp {cp}"
+            raise LeftOutError(f"{what} are not its {row.gpus} chips")
+        # A whole batch at once on TPUs, as XLA runs it, and 1 on GPUs.
+        micro = taken(row.mbs, "micro-batch", max(row.gbs // dp, 1) if machine.tpu else 1)
+        if row.gbs % (dp * micro):
+            many = f"dp {dp} x micro-batches of {micro}"
+            raise LeftOutError(f"a batch of {row.gbs} is no multiple of {many}")
+        etp = int(row.framework.startswith(WHOLE_EXPERTS) and ep % tp == 0)
+        sp = row.sp and tp > 1
+        axes = Axes(dp=dp, pp=pp, tp=tp, vp=vp, cp=cp, ep=ep, sp=sp, etp=etp)
     recompute, more = _recompute(row, machine, axes.pp * axes.vp, assumed)
     zero = _zero(row, assumed)
     if zero and row.stage_hw and replicas_apart(said):
@@ -93,24 +103,6 @@ def split_of(row: Row, machine: Machine) -> Split:
         zero = 0
     fused = _fused(row, assumed)
     return Split(axes, zero, micro, recompute, fused, tuple(assumed), more)
-
-
-def _of_degrees(row: Row, batch: int, machine: Machine, taken: Taken) -> tuple[Axes, int]:
-    """Axes and micro-batch of a row that names its degrees."""
-    tp, pp = taken(row.tp, "tp", 1), taken(row.pp, "pp", 1)
-    vp = taken(row.vp, "vp", _interleaved(row, pp)) if pp > 1 else 1
-    cp, ep = row.cp or 1, row.ep or 1
-    dp = row.dp or max(row.gpus // (tp * pp * cp), 1)
-    if dp * tp * pp * cp != row.gpus:
-        raise LeftOutError(f"dp {dp} x tp {tp} x pp {pp} x cp {cp} are not its {row.gpus} chips")
-    # A whole batch at once on TPUs, as XLA runs it, and 1 on GPUs.
-    micro = taken(row.mbs, "micro-batch", max(batch // dp, 1) if machine.tpu else 1)
-    if batch % (dp * micro):
-        raise LeftOutError(
-            f"a batch of {batch} is no multiple of dp {dp} x micro-batches of {micro}"
-        )
-    etp = int(row.framework.startswith(WHOLE_EXPERTS) and ep % tp == 0)
-    return Axes(dp=dp, pp=pp, tp=tp, vp=vp, cp=cp, ep=ep, sp=row.sp and tp > 1, etp=etp), micro
 
 
 def _interleaved(row: Row, pp: int) -> int:
