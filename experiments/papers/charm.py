@@ -14,7 +14,6 @@ from simulator.cost.units.charm import (
     CLOCK_HZ,
     REACHED,
     THREE_STREAMS,
-    Assignment,
     CharmUnit,
     assign,
 )
@@ -46,13 +45,9 @@ class Application(NamedTuple):
         """Of a batch."""
         return sum(product.operations for product in self.products)
 
-    def assigned(self, units: Sequence[CharmUnit], ddr_share: float) -> Assignment:
-        """Its products on these units."""
-        return assign(self.products, units, ddr_share)
-
     def throughput(self, units: Sequence[CharmUnit], ddr_share: float = 1.0) -> float:
         """Operations / slowest unit, GFLOP/s."""
-        return self.operations / self.assigned(units, ddr_share).slowest_s / GFLOP
+        return self.operations / assign(self.products, units, ddr_share).slowest_s / GFLOP
 
     def published(self, planner: str) -> float:
         """The paper's, GFLOP/s."""
@@ -94,7 +89,7 @@ def run_batches(
     CHARM gives each unit an equal part of the DDR for good. ``on_demand`` each may use
     all of it, and what both want at once they share.
     """
-    chosen = application.assigned(units, ddr_share)
+    chosen = assign(application.products, units, ddr_share)
     parts = 1 if on_demand else len(units)
     tasks = [
         UnitTask(
@@ -141,7 +136,7 @@ def gain() -> Figure:
         return named[name].throughput(named[name].units) / named[name].throughput((ONE_UNIT,))
 
     bert, small = named["BERT"], {"scores", "context"}
-    seconds = bert.assigned((ONE_UNIT,), 1.0).seconds
+    seconds = assign(bert.products, (ONE_UNIT,), 1.0).seconds
     taken = [s for p, s in zip(bert.products, seconds, strict=True) if p.name in small]
     work = sum(p.operations for p in bert.products if p.name in small) / bert.operations
     said = (

@@ -4,6 +4,7 @@ import pytest
 
 from experiments.papers import charm
 from experiments.papers.charm import ONE, ONE_UNIT, TWO, applications, run_batches, units_of
+from simulator.cost.units.charm import assign
 
 GIVEN = {
     ("BERT", ONE): (418, 320),
@@ -37,7 +38,7 @@ def test_ddr_on_demand_is_no_slower_than_equal_parts() -> None:
     bert = applications()["BERT"]
     fixed, free = (run_batches(bert, bert.units, 1.0, on_demand=way) for way in (False, True))
     assert free > 1.2 * fixed
-    alone = bert.operations / bert.assigned((ONE_UNIT,), 1.0).slowest_s / 1e9
+    alone = bert.operations / assign(bert.products, (ONE_UNIT,), 1.0).slowest_s / 1e9
     assert run_batches(bert, (ONE_UNIT,), 1.0, on_demand=True) == pytest.approx(alone)
 
 
