@@ -17,6 +17,7 @@ from experiments.measured.machine import MACHINES, lineage, stack_of
 from experiments.measured.rows import Row
 from experiments.measured.section import grouped, relative
 from experiments.measured.split import precision_of
+from hardware.schema import NARROW, PRECISIONS
 
 CLOSE = 2e-3
 """How near a row's line comes to a step that is simulated, of its time."""
@@ -28,7 +29,7 @@ PRIOR = 0.25
 """How many rows that say "as all stacks do" a stack's own rows are weighed against."""
 WIDEST = 0.7
 """Of a stack's factor, the logarithm at most: half to twice."""
-BITS = {"fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4}
+BITS = {name: 8 * NARROW.get(name, width) for name, width in PRECISIONS.items()}
 """Of a number in a format; tf32 takes as much room and half of bf16's peak."""
 UNKNOWN = 0.6
 """Where neither a chip nor one with its cores is in the calibration rows."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from experiments.measured.machine import Machine
 from experiments.measured.rows import LeftOutError, Row
+from hardware.schema import PRECISIONS
 from planners import Axes, Staging
 from planners.axes.stage_devices import replicas_apart, with_stages
 
@@ -188,6 +189,6 @@ def precision_of(row: Row) -> tuple[str, tuple[str, ...]]:
     stated = row.precision.removesuffix("?")
     if not stated:
         return "bf16", ("bf16",)
-    if stated not in ("bf16", "fp16", "fp8", "fp4", "int8", "tf32", "fp32"):
+    if stated not in PRECISIONS:
         raise LeftOutError(f"precision {row.precision[:40]!r} is not known here")
     return stated, () if stated == row.precision else (stated,)
