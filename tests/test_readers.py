@@ -31,7 +31,7 @@ from simulator.asynchronous.graphs import load_graph
 from simulator.asynchronous.stragglers import parse_slowdowns
 from simulator.lowering.schedules.file import read_schedule
 from workloads import NetworkError
-from workloads.importers.hugging_face import read_hugging_face
+from workloads.importers.hugging_face.config import read_hugging_face
 from workloads.importers.layer_file import read_layer_file
 from workloads.importers.transformer_file import read_transformer_file
 

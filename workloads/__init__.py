@@ -8,7 +8,7 @@ from hardware.reader import hint, one_of_these
 from workloads.attention import with_attention
 from workloads.builder import Builder
 from workloads.graph import Graph, Node, owners, partition_graph
-from workloads.importers.hugging_face import config_of, read_hugging_face
+from workloads.importers.hugging_face.config import config_of, read_hugging_face
 from workloads.importers.layer_file import read_layer_file
 from workloads.importers.onnx.file import is_onnx, read_onnx
 from workloads.importers.transformer_file import (

@@ -12,7 +12,7 @@ from hardware.reader import shown
 from planners import Axes
 from workloads import SIZES, Transformer
 from workloads.importers.fields import Fields
-from workloads.importers.hugging_face import LLAMA_BLOCK
+from workloads.importers.hugging_face.families import LLAMA_BLOCK
 from workloads.zoo.transformers import ACTIVATIONS
 
 MODELS = {

@@ -24,7 +24,7 @@ from experiments.results.result import Result
 from hardware.reader import parse_json, parse_toml, parse_yaml, read_text
 from workloads import Transformer
 from workloads.importers.fields import Fields
-from workloads.importers.hugging_face import config_of, read_config
+from workloads.importers.hugging_face.config import config_of, read_config
 
 HUGGING_FACE = "Hugging Face's config.json"
 READERS: dict[str, ModuleType] = {

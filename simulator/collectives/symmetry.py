@@ -286,9 +286,9 @@ class _Table:
         if not changes.any():
             return False
         one, other = np.concatenate([sides, sides[:, ::-1]]).swapaxes(0, 1).reshape(2, -1) + 1
-        many = int(labels.max()) + 2
-        goes = np.unique(one * many + other) // many
-        return True if (np.diff(goes) > 0).all() else None
+        goes = np.zeros(one.max() + 1, dtype=np.int64)
+        goes[one] = other
+        return True if (goes[one] == other).all() else None
 
     def sign(self, signature: Ints, own: Ints, flips: Flips) -> bool:
         """Write its links' signatures; whether each link got one only."""

@@ -28,6 +28,8 @@ from workloads.tensors import INPUT, NetworkError, Tensor
 
 CHANNELS_FIRST = frozenset({"conv", "max_pool", "avg_pool", "batch_norm"})
 """Verbs whose first operand is (samples, channels, positions ...)."""
+COPIES = frozenset({"repeat", "tile", "repeat_interleave"})
+"""Operators that write a tensor several times, the last one each element by itself."""
 LEARNED = "learned"
 """The operator of what no input is needed for."""
 _LONGEST_NAME = 120
@@ -213,9 +215,15 @@ class Assembler:
     # --- views and unweighted operators
 
     def view(self, operation: ModelOperation) -> None:
-        """Reshape, transpose, slice, expand: no layer; a flattened map is one, as in the zoo."""
+        """Reshape, transpose, slice, expand: no layer; a flattened map is one, as in the zoo.
+
+        A slice of nothing (of features that are not rotated, where all are) is as good as constant.
+        """
         for output, shape in operation.outputs.items():
             value = self.computed(operation, 0)
+            if 0 in shape:
+                self.values[output] = Constant(shape)
+                continue
             axis = operation.attributes["axis"] if operation.verb == "select" else None
             if axis is not None and any(role is Role.SAMPLE for _, role in value.dims[axis]):
                 self.notes.append(
@@ -308,6 +316,8 @@ class Assembler:
         shape = operation.output
         if (axis := operation.attributes.get("channel_axis")) is not None:
             return self._maps(shape, axis)
+        if (word := operation.attributes.get("operator")) in COPIES:
+            return expanded(values[0].dims, shape, inside=word == "repeat_interleave")
         if "axes" in operation.attributes:
             return reduced(values[0].dims, operation.attributes["axes"], shape)
         if operation.verb == "concat" or len(values) == 1:

@@ -155,10 +155,14 @@ def written(dims: Dims, batch: int) -> Dims:
     return tuple(found)
 
 
-def expanded(dims: Dims, shape: Sequence[int]) -> Dims:
-    """Dimensions of one repeated without new elements, new ones in front."""
+def expanded(dims: Dims, shape: Sequence[int], *, inside: bool = False) -> Dims:
+    """Dimensions of one repeated, new ones in front; ``inside``: each element by itself."""
     missing = len(shape) - len(dims)
-    return tuple(
-        factors if size_of(factors) == size else dim(size, Role.COPY)
-        for factors, size in zip([*[()] * missing, *dims], shape, strict=True)
-    )
+    found = []
+    for factors, size in zip([*[()] * missing, *dims], shape, strict=True):
+        times, odd = divmod(size, size_of(factors))
+        if odd:
+            raise ValueError(f"{shape_of(dims)} cannot be repeated as {tuple(shape)}")
+        copies = dim(times, Role.COPY)
+        found.append((*factors, *copies) if inside else (*copies, *factors))
+    return tuple(found)

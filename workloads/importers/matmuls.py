@@ -65,7 +65,10 @@ def linear(
 
     ``swap``: the file's output has its last two dimensions the other way round.
     """
-    if weight.copies > 1 and weight.copies == count(value.dims[:1], Role.SAMPLE):
+    copies = weight.copies
+    if not weight.trained and len(weight.shape) == len(value.dims) > 2:
+        copies = weight.shape[0]  # as the states that linear attention begins with
+    if copies > 1 and copies == count(value.dims[:1], Role.SAMPLE):
         weight = replace(weight, shape=weight.shape[1:], copies=0)  # the same for each sample
     depth, bias = size_of(value.dims[-1]), assembler.operand(operation, 2)
     features = 1 if len(weight.shape) == 1 else operation.output[-2 if swap else -1]

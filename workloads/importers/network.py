@@ -98,7 +98,7 @@ def _step(assembler: Assembler, operation: ModelOperation, learned: set[str]) ->
             assembler.values[name] = Constant.of(how, shape, constants)
         return
     for name, shape in operation.outputs.items():
-        if min(shape, default=1) < 1:
+        if min(shape, default=1) < 1 and operation.verb != "slice":
             raise NetworkError(f"its output {name!r} is empty: {shape}")
     if note := operation.attributes.get("note"):
         assembler.warn(operation, note)

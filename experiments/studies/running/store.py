@@ -156,7 +156,7 @@ class Store:
         found: dict[str, dict[str, Any]] = {}
         with self._errors():
             for key, text in self._db.execute(query, (json.dumps(list(keys)),)):
-                found[key] = parse_json(text, f"outputs of {key:.12}", ValueError)
+                found[key] = _json(text, f"outputs of {key:.12}")
                 check(found[key], f"outputs of {key:.12}", ValueError)
         return found
 
@@ -235,8 +235,14 @@ def _sum(key: str, outputs: dict[str, Any]) -> str:
     return digest([key, outputs.get("row")])
 
 
-def _table(text: str) -> dict[str, Any]:
-    found = parse_json(text, "a result", ValueError)
+def _json(text: object, where: str) -> Any:
+    if not isinstance(text, str):  # a column may hold anything
+        raise ValueError(f"{where}: must be text")
+    return parse_json(text, where, ValueError)
+
+
+def _table(text: object) -> dict[str, Any]:
+    found = _json(text, "a result")
     if not isinstance(found, dict):
         raise ValueError(f"{shown(found)}: must be a table")
     return found

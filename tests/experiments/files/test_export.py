@@ -25,7 +25,7 @@ from planners import Axes, Plan, Staging
 from planners.axes.stage_devices import first_nodes_of, layout_counts, layout_of
 from simulator import DEPLOYED
 from workloads import SIZES, NetworkError, Transformer, load_network, partition_graph
-from workloads.importers.hugging_face import LLAMA_BLOCK
+from workloads.importers.hugging_face.families import LLAMA_BLOCK
 
 ENDINGS = {"megatron": "sh", "torchtitan": "toml", "maxtext": "yml", "deepspeed": "json"}
 pytestmark = pytest.mark.filterwarnings("ignore::experiments.notices.AccelarrayWarning")

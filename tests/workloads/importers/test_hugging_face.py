@@ -10,7 +10,8 @@ import pytest
 
 from tests.workloads.importers.hugging_face_counts import CONFIGS, FOLDER, counted, parameters
 from workloads import Network, NetworkError, Transformer, is_network, load_network
-from workloads.importers.hugging_face import ENCODERS, FAMILIES, read_config
+from workloads.importers.hugging_face.config import read_config
+from workloads.importers.hugging_face.families import ENCODERS, FAMILIES
 
 with (FOLDER / "parameters.csv").open() as file:
     rows = csv.DictReader(line for line in file if not line.startswith("#"))
@@ -85,6 +86,35 @@ SMALL_MODELS: dict[str, dict[str, Any]] = {
         "attention_bias": True, "n_shared_experts": 1,
     },
     "gpt_oss": GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 8},
+    "gptj": {"n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "vocab_size": 64},
+    "codegen": {
+        "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "n_positions": 12,
+        "vocab_size": 64,
+    },
+    "gpt_bigcode": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 12, "vocab_size": 64},
+    "mpt": {
+        "d_model": 32, "n_heads": 4, "n_layers": 2, "expansion_ratio": 4, "max_seq_len": 12,
+        "vocab_size": 64, "tie_word_embeddings": True,
+    },
+    "starcoder2": GROUPED | {"use_bias": True},
+    "stablelm": GROUPED | {"use_qkv_bias": True, "use_parallel_residual": True},
+    "nemotron": GROUPED | {"head_dim": 16, "hidden_act": "relu2"},
+    "phimoe": GROUPED | {
+        "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True,
+        "lm_head_bias": True,
+    },
+    "cohere": GROUPED | {"tie_word_embeddings": True},
+    "cohere2": GROUPED | {"tie_word_embeddings": True, "head_dim": 16, "attention_bias": True},
+    "granite": GROUPED | {"attention_bias": True, "mlp_bias": True},
+    "granitemoe": GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "smollm3": GROUPED | {"tie_word_embeddings": True},
+    "arcee": GROUPED | {"mlp_bias": True, "head_dim": 16},
+    "seed_oss": GROUPED | {"head_dim": 16, "attention_bias": True},
+    "ernie4_5": GROUPED | {"head_dim": 16, "use_bias": True},
+    "cwm": GROUPED | {"head_dim": 16},
+    "dots1": GROUPED | MOE | {
+        "first_k_dense_replace": 1, "n_routed_experts": 4, "head_dim": 16, "n_shared_experts": 2,
+    },
     "bert": SMALL | {"type_vocab_size": 3, "tie_word_embeddings": True},
     "t5": {
         "d_model": 32, "d_kv": 6, "d_ff": 40, "num_layers": 1, "num_heads": 4,
@@ -284,6 +314,12 @@ def test_a_model_with_text_and_pictures_is_read_for_its_text(tmp_path: Path) -> 
         ({"attention_bias": 3}, "attention_bias: 3: must be true or false"),
         ({"num_attention_heads": 0}, "num_attention_heads: 0: must be a whole number from 1 to"),
         ({"vocab_size": {}}, "vocab: {}: must be a whole number"),
+        (
+            {"model_type": "seed_oss", "attention_bias": False, "attention_out_bias": True},
+            "only with",
+        ),
+        ({"model_type": "mpt", "attn_config": {"alibi": False}}, "only alibi = True is read"),
+        ({"model_type": "mpt", "attn_config": 7}, "attn_config: 7: only alibi = True"),
         ({"model_type": "opt", "do_layer_norm_before": False}, "only True is read"),
         ({"model_type": "opt", "word_embed_proj_dim": 512}, "only 16384 is read"),
         ({"model_type": "qwen3_moe", "num_experts": 4, "mlp_only_layers": [3]}, "first blocks"),

@@ -44,6 +44,8 @@ def from_torch(
             built, program = _exported(module, _arguments(inputs), mode)
     except Exception as error:  # whatever a stranger's module raises while it is traced
         text = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
+        if mode is not None and "DataDependent" in text:
+            text += "; it looks at values, which a function's weights lack: pass the module itself"
         raise NetworkError(f"{title}: torch.export cannot trace it: {text}") from None
     trained = [one.requires_grad for one in built.parameters()]
     frozen = trained.count(False)

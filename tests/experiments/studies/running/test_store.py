@@ -123,8 +123,8 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
             store.rows()
 
 
-@pytest.mark.parametrize("outputs", ["null", "7", "[]", '"text"', "9" * 5000, "[" * 5000])
-def test_outputs_that_are_no_table_are_told(outputs: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("outputs", [b"{}", "null", "7", "[]", '"text"', "9" * 5000, "[" * 5000])
+def test_outputs_that_are_no_table_are_told(outputs: str | bytes, tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         store._db.execute("INSERT INTO results VALUES ('k', '{}', ?, '', '')", (outputs,))
         with pytest.raises(StoreError, match="a damaged row: "):

@@ -263,6 +263,18 @@ def test_what_cannot_be_traced_is_said(torch: Any) -> None:
         from_torch(torch.nn.ReLU(), torch.zeros(2, 3))
 
 
+def test_a_function_whose_module_looks_at_values(torch: Any) -> None:
+    """Rates of dropped paths, which many vision models take from a tensor."""
+
+    def built() -> Any:
+        rate = torch.linspace(0, 0.1, 4)[1].item()
+        return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Dropout(rate))
+
+    with pytest.raises(NetworkError, match="weights lack: pass the module itself"):
+        from_torch(built, torch.zeros(2, 3))
+    assert from_torch(built(), torch.zeros(2, 3)).macs == 12
+
+
 def test_nothing_weighted_because_nothing_was_understood(torch: Any) -> None:
     with pytest.raises(NetworkError, match=r"no weighted layer.*rnn_tanh.*not understood"):
         from_torch(torch.nn.RNN(8, 16, batch_first=True), (torch.randn(2, 5, 8),))

@@ -26,9 +26,9 @@ def on_map(function: Function) -> Network:
     return from_torch(behind(stem, function), torch.zeros(2, 3, 8, 8))
 
 
-def on_sequence(function: Function) -> Network:
-    """Behind a linear layer to 6 features of 5 positions, two samples."""
-    return from_torch(behind(torch.nn.Linear(6, 6), function), torch.zeros(2, 5, 6))
+def on_sequence(function: Function, batch: int = 2) -> Network:
+    """Behind a linear layer to 6 features of 5 positions."""
+    return from_torch(behind(torch.nn.Linear(6, 6), function), torch.zeros(batch, 5, 6))
 
 
 def last(network: Network) -> Layer:
@@ -182,6 +182,50 @@ def test_products_by_other_names(
 )
 def test_products_that_no_layer_stands_for_are_noted(function: Function) -> None:
     assert "is not understood" in on_sequence(function).notes[0]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("function", "rows"),
+    [
+        (lambda x: x.repeat(4, 1).view(4, -1, 6), 5),
+        (lambda x: x.tile(4, 1).view(4, -1, 6), 5),
+        (lambda x: x.repeat_interleave(4, 0).view(-1, 4, 6).transpose(0, 1), 5),
+        (lambda x: x.repeat(4, 3).view(4, -1, 6), 3 * 5),
+    ],
+)
+def test_rows_written_again_for_each_expert(function: Function, rows: int, batch: int) -> None:
+    """Llama 4's layers of experts: samples and positions in one dimension, repeated."""
+    model = Made(
+        lambda m, x: torch.bmm(function(m.stem(x).flatten(0, 1)), m.experts),
+        stem=torch.nn.Linear(6, 6),
+        experts=torch.nn.Parameter(torch.zeros(4, 6, 7)),
+    )
+    network = from_torch(model, torch.zeros(batch, 5, 6))
+    assert network.macs == 5 * 6 * 6 + 4 * rows * 6 * 7
+    assert network.layers[-1].groups == 4
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_the_first_state_of_linear_attention(batch: int) -> None:
+    """MiniMax and Qwen3-Next make it of zeros, for each sample."""
+    network = on_sequence(lambda x: x.view(batch, 3, 5, 2) @ torch.zeros(batch, 3, 2, 2), batch)
+    assert [(x.groups, x.macs) for x in network.layers[1:]] == [(3, 3 * 5 * 2 * 2)]
+
+
+def test_as_many_features_as_samples_are_no_copies() -> None:
+    model = behind(torch.nn.Linear(6, 6), lambda x: x @ torch.zeros(6, 4))
+    assert from_torch(model, torch.zeros(6, 6)).macs == 6 * 6 + 6 * 4
+
+
+def test_a_slice_of_nothing() -> None:
+    """Phi-3 rotates all features of a head, and appends the rest, of which there is none."""
+    model = Made(
+        lambda m, x: m.fc(torch.cat([x[..., :6].cos(), x[..., 6:]], -1)), fc=torch.nn.Linear(6, 3)
+    )
+    network = from_torch(model, torch.zeros(2, 5, 6))
+    assert (network.macs, network.notes) == (5 * 6 * 3, ())
+    assert [layer.operator for layer in network.layers if not layer.weighted] == ["cos", "concat"]
 
 
 def test_attention_with_heads() -> None:

@@ -7,13 +7,14 @@ function that reads what only they have. What is left of a file, and may matter,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hardware.reader import checked, hint, parse_json, read_text, shown
 from workloads.importers.fields import Fields
+from workloads.importers.hugging_face.families import ENCODERS, FAMILIES, Values, stated
 from workloads.importers.transformer_file import changed, described, model_of, sequence
 from workloads.network import Network
 from workloads.tensors import NetworkError
@@ -27,14 +28,14 @@ _LARGEST = 4 << 20
 """Some have 22,000 names of labels."""
 LARGEST = 1 << 31
 _NAMES = {
-    "layers": "num_hidden_layers n_layer num_layers",
+    "layers": "num_hidden_layers n_layer num_layers n_layers",
     "hidden": "hidden_size n_embd n_embed d_model",
-    "heads": "num_attention_heads n_head num_heads",
+    "heads": "num_attention_heads n_head num_heads n_heads",
     "vocab": "vocab_size",
     "ffn": "ffn_hidden_size intermediate_size n_inner ffn_dim d_ff",
     "kv_heads": "num_key_value_heads num_kv_heads n_head_kv",
     "head_dim": "head_dim d_kv",
-    "seq": "max_position_embeddings n_positions seq_length n_ctx max_sequence_length",
+    "seq": "max_position_embeddings n_positions seq_length n_ctx max_sequence_length max_seq_len",
     "activation": "hidden_act activation_function hidden_activation activation dense_act_fn",
     "tied": "tie_word_embeddings",
     "experts": "num_local_experts num_experts n_routed_experts",
@@ -70,203 +71,10 @@ _WITHOUT_EFFECT = re.compile(
     r"chunk_size_feed_forward|problem_type|return_dict|model_max_length|swiglu_.*|qk_head_dim|prefix"
     r"|do_sample|num_beams|temperature|top_p|top_k|repetition_penalty|classifier.*|is_decoder"
     r"|is_encoder_decoder|relative_attention_max_distance|pooler_.*|encoder_stride|name|cache_.*"
-    r"|use_mambapy|keys_to_ignore.*|original_max_position_embeddings|embd_layer_norm|n_shared_experts"
+    r"|.*multiplier|logits?_scal.*|no_rope_.*|.*jitter_noise|init_device|norm_type|embedding_fraction"
+    r"|learned_pos_emb|tokenizer_.*|verbose|use_mambapy|keys_to_ignore.*|original_max_position_embeddings|embd_layer_norm|n_shared_experts"
 )
 """Keys that change neither shapes nor the work of a training step."""
-
-
-Values = dict[str, Any]
-
-
-def _linears(one: Fields, found: Values) -> None:
-    """Biases as Llama has them, in attention and in the feed-forward."""
-    found["biases"] = one.flag("mlp_bias")
-    found["attention_biases"] = "all" if one.flag("attention_bias") else "none"
-
-
-def _qkv(one: Fields, found: Values) -> None:
-    both = one.flag("attention_bias", otherwise=True) and one.flag("qkv_bias", otherwise=True)
-    found["attention_biases"] = "qkv" if both else "none"
-    _routed(one, found)
-
-
-def _routed(one: Fields, found: Values) -> None:
-    """In which blocks of Qwen's mixtures there are experts."""
-    if "experts" in found:
-        one.only("decoder_sparse_step", 1)
-        dense = one.take("mlp_only_layers", otherwise=[])
-        if not isinstance(dense, list) or dense != [*range(len(dense))]:
-            raise one.fault("mlp_only_layers", dense, "only the first blocks may be dense")
-        found["dense_layers"] = len(dense)
-        found["shared_gate"] = "shared_ffn" in found
-
-
-def _qwen3(one: Fields, found: Values) -> None:
-    _linears(one, found)
-    _routed(one, found)
-
-
-def _shared(one: Fields, found: Values) -> None:
-    """Experts for all tokens, by their number; a module that predicts a second token is left."""
-    width = found.get("moe_ffn", 0)
-    shared = one.count("n_shared_experts")
-    found["shared_ffn"] = shared * width if isinstance(width, int) else 0
-    one.only("moe_layer_freq", 1)
-    if more := one.count("num_nextn_predict_layers"):
-        one.notes.append(f"num_nextn_predict_layers = {more}: modules for further tokens are left")
-
-
-def _deepseek(one: Fields, found: Values) -> None:
-    one.only("attention_bias", False)
-    one.only("mlp_bias", False)
-    found.pop("kv_heads", None)
-    found["head_dim"] = one.count("qk_nope_head_dim", otherwise=128)
-    _shared(one, found)
-
-
-def _glm4_moe(one: Fields, found: Values) -> None:
-    found["head_norms"] = one.flag("use_qk_norm")
-    found["attention_biases"] = "qkv" if one.flag("attention_bias") else "none"
-    _shared(one, found)
-
-
-def _gpt2(one: Fields, found: Values) -> None:
-    one.only("add_cross_attention", False)
-    found["table"] = found.get("seq", 0)
-
-
-def _neox(one: Fields, found: Values) -> None:
-    found["parallel_norms"] = 2 if one.flag("use_parallel_residual", otherwise=True) else 0
-    found["attention_biases"] = "all" if one.flag("attention_bias", otherwise=True) else "none"
-
-
-def _opt(one: Fields, found: Values) -> None:
-    one.only("do_layer_norm_before", True)
-    one.only("word_embed_proj_dim", found.get("hidden"))
-    one.only("layer_norm_elementwise_affine", True)
-    found["biases"], found["norm_biases"] = one.flag("enable_bias", otherwise=True), True
-    found["table"] = one.count("table", otherwise=found.get("seq", 2048)) + 2
-
-
-def _bloom(one: Fields, found: Values) -> None:
-    one.flag("apply_residual_connection_post_layernorm")
-    found["ffn"] = 0
-
-
-def _falcon(one: Fields, found: Values) -> None:
-    new = one.flag("new_decoder_architecture")
-    parallel = one.flag("parallel_attn", otherwise=True)
-    norms = one.count("num_ln_in_parallel_attn", otherwise=2 if new else 1)
-    found["parallel_norms"] = norms if parallel else 0
-    multi_query = one.flag("multi_query", otherwise=True)
-    if not new:
-        found["kv_heads"] = 1 if multi_query else 0
-    found["biases"], found["norm_biases"] = one.flag("bias"), True
-    found["positions"] = "alibi" if one.flag("alibi") else "rotary"
-
-
-def _phi(one: Fields, found: Values) -> None:  # noqa: ARG001  (as every family's)
-    one.only("qk_layernorm", False)
-
-
-def _gpt_oss(one: Fields, found: Values) -> None:
-    found["attention_biases"] = "all" if one.flag("attention_bias", otherwise=True) else "none"
-    found["moe_ffn"] = found.get("ffn", 0)
-
-
-LLAMA_BLOCK = {
-    "gated": True,
-    "norm": "rms_norm",
-    "positions": "rotary",
-    "activation": "silu",
-    "biases": False,
-    "fused_qkv": False,
-    "tied": False,
-}
-"""A block as in LLaMA: what its decoders have in common."""
-_LLAMA = LLAMA_BLOCK | {"year": 2023}
-_DEEPSEEK = _LLAMA | {
-    "q_rank": 1536,
-    "kv_rank": 512,
-    "rope_dim": 64,
-    "value_dim": 128,
-    "year": 2024,
-}
-_GEMMA = _LLAMA | {"activation": "gelu", "tied": True, "head_dim": 256, "year": 2024}
-_GEMMA_3 = _GEMMA | {"post_norms": True, "head_norms": True, "year": 2025}
-_GEMMA_3 |= {"vocab": 262_208, "heads": 8, "kv_heads": 4, "seq": 131_072}
-"""Published files leave out what is as its class has it."""
-_GPT = {"seq": 1024, "dropout": False}
-_ROTARY = {"positions": "rotary", "tied": False}
-_BLOOM = _GPT | {"seq": 2048, "positions": "alibi", "embedding_norm": True, "year": 2022}
-_GPT_OSS = _LLAMA | {"biases": True, "router_bias": True, "sinks": True, "head_dim": 64}
-_GPT_OSS |= {"kv_heads": 8}
-_GLM_4_MOE = _LLAMA | {"head_dim": 128, "kv_heads": 8, "topk": 8, "dense_layers": 1}
-Reading = Callable[[Fields, Values], None]
-FAMILIES: dict[str, tuple[Values, Reading]] = {
-    "llama": (_LLAMA, _linears),
-    "mistral": (_LLAMA | {"kv_heads": 8}, _linears),
-    "mixtral": (_LLAMA | {"kv_heads": 8}, _linears),
-    "qwen2": (_LLAMA, _qkv),
-    "qwen2_moe": (_LLAMA | {"year": 2024}, _qkv),
-    "qwen3": (_LLAMA | {"head_norms": True, "head_dim": 128, "year": 2025}, _qwen3),
-    "qwen3_moe": (_LLAMA | {"head_norms": True, "kv_heads": 4, "year": 2025}, _qwen3),
-    "deepseek_v2": (_DEEPSEEK, _deepseek),
-    "deepseek_v3": (_DEEPSEEK | {"topk": 8, "dense_layers": 3}, _deepseek),
-    "gemma": (_GEMMA, _linears),
-    "gemma2": (_GEMMA | {"post_norms": True, "kv_heads": 4}, _linears),
-    "gemma3_text": (_GEMMA_3, _linears),
-    "gpt2": (_GPT, _gpt2),
-    "gpt_neox": (_GPT | _ROTARY | {"seq": 2048, "year": 2022}, _neox),
-    "opt": (_GPT | {"seq": 2048, "activation": "relu", "year": 2022}, _opt),
-    "bloom": (_BLOOM, _bloom),
-    "falcon": (_GPT | {"seq": 2048, "year": 2023}, _falcon),
-    "phi": (_GPT | _ROTARY | {"parallel_norms": 1, "head_bias": True, "year": 2023}, _phi),
-    "phi3": (_LLAMA | {"fused_qkv": True, "year": 2024}, _linears),
-    "glm": (_LLAMA | {"head_dim": 128, "kv_heads": 2, "year": 2024}, _qkv),
-    "glm4": (_LLAMA | {"head_dim": 128, "kv_heads": 2, "post_norms": True, "year": 2025}, _qkv),
-    "glm4_moe": (_GLM_4_MOE | {"year": 2025}, _glm4_moe),
-    "gpt_oss": (_GPT_OSS | {"year": 2025}, _gpt_oss),
-}
-"""Decoders: what members of a family have in common, and what reads the rest of their keys.
-
-Heads of keys and values, and few other sizes, are those of the library's class: files may leave
-them out.
-"""
-
-
-def _bert(one: Fields, found: Values) -> None:
-    one.only("add_cross_attention", False)
-    found["positions"] = found.pop("seq", 512)
-    found["segments"] = one.count("type_vocab_size", otherwise=2)
-
-
-def _vit(one: Fields, found: Values) -> None:
-    names = one.left.get("id2label")
-    found["labels"] = one.count(
-        "num_labels", otherwise=len(names) if isinstance(names, dict) else 2
-    )
-    one.only("qkv_bias", True)
-    found.pop("seq", None)
-
-
-def _t5(one: Fields, found: Values) -> None:
-    words = one.take("feed_forward_proj", otherwise="relu")
-    one.take("is_gated_act")
-    gated, _, word = str(words).rpartition("-")
-    found["gated"], found["activation"] = gated == "gated", word
-    found["dropout"] = found["attention_dropout"] = _any(one, ["dropout_rate"])
-    found["buckets"] = one.count("relative_attention_num_buckets", otherwise=32)
-    found["decoder_layers"] = one.count("num_decoder_layers", otherwise=found.get("layers"))
-    found.pop("seq", None)
-
-
-ENCODERS: dict[str, tuple[type[Encoder], Reading]] = {
-    "bert": (Bert, _bert),
-    "vit": (Vit, _vit),
-    "t5": (T5, _t5),
-}
-"""Others: their description, and what reads the rest of their keys."""
 
 
 SETS_ANOTHER = ":seq=N sets another"
@@ -378,7 +186,7 @@ def _sizes(one: Fields, allowed: Mapping[str, Any]) -> Values:
 
 def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     usual, reading = FAMILIES[kind]
-    dropouts = {"dropout": _any(one, _DROPOUT), "attention_dropout": _any(one, _IN_ATTENTION)}
+    dropouts = {"dropout": stated(one, _DROPOUT), "attention_dropout": stated(one, _IN_ATTENTION)}
     said = _sizes(one, _TRANSFORMER)
     found = usual | dropouts | said
     window = one.left.get("sliding_window")
@@ -400,16 +208,11 @@ def _decoder(path: str, kind: str, one: Fields, name: str) -> Transformer:
     return described(path, None, found | {"name": name, "source": f"{kind}, {Path(path).name}"})
 
 
-def _any(one: Fields, names: Sequence[str]) -> bool:
-    """Whether one of these chances is stated and above 0."""
-    return any(isinstance(p, float) and p > 0 for p in map(one.left.get, names))
-
-
 def _encoder(path: str, kind: str, one: Fields, name: str) -> Encoder:
     model, reading = ENCODERS[kind]
     keys = {key.name: key for key in fields(model)}
     found = _sizes(one, keys)
-    found |= {"dropout": _any(one, _DROPOUT), "attention_dropout": _any(one, _IN_ATTENTION)}
+    found |= {"dropout": stated(one, _DROPOUT), "attention_dropout": stated(one, _IN_ATTENTION)}
     reading(one, found)
     if kind == "t5":
         word = found["activation"]
