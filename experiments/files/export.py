@@ -253,7 +253,7 @@ def _layers(network: Network, plan: Plan) -> list[int]:
         return []
     graph = partition_graph(network)
     blocks = blocks_of(graph)
-    firsts = [*(stage.first for stage in plan.pipeline.stages), len(graph)]
+    firsts = [*plan.pipeline.firsts, len(graph)]
     inside = begun_inside_blocks(graph, firsts[:-1])
     if inside and isinstance(network.sizes, Transformer):
         fewer = len(firsts) - 1 > len(blocks.firsts)

@@ -28,9 +28,10 @@ def placements(network: Network, plan: Plan, axes: Axes, order: str, zero: int) 
     whole = {"by_positions": axes.sp, "experts_whole": axes.over_tp}
     types = {name: types_along(name, graph, **(whole if name == "tp" else {})) for name in names}
     layers = {layer.name: layer for layer in network.layers}
+    firsts = plan.pipeline.firsts if plan.pipeline else (0,)
     found = {
         node.name: {
-            "stage": _stage(plan, v),
+            "stage": sum(first <= v for first in firsts) - 1,
             "shape": _shape(node, layers[node.name]),
             "placements": [
                 _placed(node, layers[node.name], name, types[name][v], zero) for name in names
@@ -41,12 +42,6 @@ def placements(network: Network, plan: Plan, axes: Axes, order: str, zero: int) 
     }
     mesh = {"dim_names": names, "shape": [ways[name] for name in names]}
     return {"mesh": mesh, "stages": axes.pp * axes.vp, "parameters": found}
-
-
-def _stage(plan: Plan, node: int) -> int:
-    if plan.pipeline is None:
-        return 0
-    return sum(stage.first <= node for stage in plan.pipeline.stages) - 1
 
 
 def _shape(node: Node, layer: Layer) -> list[int]:
