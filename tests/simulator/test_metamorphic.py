@@ -208,10 +208,16 @@ def without_wires_only_computing_is_left(step: Step) -> None:
 
 
 def mirrored_kinds_take_as_long(step: Step) -> None:
-    """Both kinds in the other order, and the plan with its halves swapped."""
+    """Both kinds in the other order, and the plan with its halves swapped.
+
+    In rings: halving-doubling pairs members by their numbers, which are others then.
+    """
     assume(len(step.array.group.kinds) == 2)
     assume(not step.deployed or step.array.topology.kind in PLACELESS)
-    step = step._replace(execution=replace(step.execution, whole_shards=False))
+    execution = replace(step.execution, whole_shards=False)
+    if step.deployed:
+        execution = replace(execution, algorithm="ring")
+    step = step._replace(execution=execution)
     root = step.plan.root
     assert root is not None
     shares = [round(p.share * 1024) / 1024 for p in root.partitions]  # 1 - share is exact
