@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hardware import Array, Group
@@ -11,6 +12,7 @@ from planners.built_in import data_parallel
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.search.candidates import (
     alone,
+    leaves_of,
     lifted,
     mean_shares,
     planned,
@@ -85,6 +87,8 @@ FACTORS = (1.5, 1.2, 1.08, 1.03)
 """By which a kind's share is made larger or smaller, in turn, as long as that helps."""
 MOST_STEPS, MOST_LINES = 40, 150_000
 """Plans that are simulated, and lines of all their programs: about ten seconds."""
+MULTIPLES = (1, 8)
+"""Of whole samples for each device of a kind: full tiles have no more than 8 rows."""
 
 Shares = tuple[float, ...]
 
@@ -109,6 +113,26 @@ def with_better_shares(judge: Judge) -> None:
                     if found_s >= best_s:
                         break
                     shares, best_s = other, found_s
+    for other in dict.fromkeys(whole_samples(group, plan.batch, shares)):
+        judge.seconds(_with(plan, group, other))
+
+
+def whole_samples(group: Group, batch: int, shares: Shares) -> Iterator[Shares]:
+    """The nearest shares of which each device of one kind has a multiple of some samples.
+
+    With 41 samples on some devices and 40 on others all wait for the former, and
+    where tiles have 8 rows these do as much as for 48. Other kinds have the rest, as before.
+    """
+    total = sum(shares)
+    for kind, (device, _) in enumerate(group.kinds):
+        many = leaves_of(group, device)
+        each = batch * shares[kind] / total / many
+        for step in MULTIPLES:
+            for rounded in (math.floor(each / step), math.ceil(each / step)):
+                own = rounded * step * many / batch
+                if 0 < own < 1 and shares[kind] < total:
+                    rest = (1 - own) / (total - shares[kind])
+                    yield tuple(own if i == kind else rest * s for i, s in enumerate(shares))
 
 
 def _with(plan: Plan, group: Group, shares: Shares) -> Plan:
