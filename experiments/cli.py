@@ -97,7 +97,8 @@ def _finish(name: str, one: Parser) -> None:
     order = [one._positionals.title, OWN, *GROUPS, one._optionals.title]
     one._action_groups.sort(key=lambda group: order.index(group.title))
     one.formatter_class = argparse.RawDescriptionHelpFormatter  # examples keep their lines
-    further = "More flags and options, for --set and --config: accelarray list options"
+    ways = " and ".join(f"--{way}" for way in ("set", "config") if way in one.keys)
+    further = f"More flags and options, for {ways}: accelarray list options"
     parts = [one.epilog, further if "config" in one.keys else "", epilog(name)]
     one.epilog = "\n\n".join(filter(None, parts))
 

@@ -62,7 +62,7 @@ JUDGED = {
     ),
     "search": Judged(
         "simulator.search.search:search",
-        "The plan whose simulated step is shortest, of the papers' planners and of its own.",
+        "The plan whose simulated step is shortest, of planners without stages and of its own.",
     ),
 }
 """Built-in planners that are loaded when they are named, by name only too.

@@ -16,8 +16,8 @@ from experiments.studies import options as vary
 from experiments.studies.case import Planned
 from experiments.studies.options import DEPLOYED_OPTIONS, MODEL_OPTIONS, with_options
 from hardware import Array, Stack
-from planners import AXES, PLANNERS, Plan, Planner, load_planner
-from simulator import PUBLISHED, Execution, deployed, usual
+from planners import AXES, PLANNERS, Plan, PlanError, Planner, load_planner
+from simulator import PUBLISHED, Execution, deployed, schedule_of, usual
 from workloads import ZOO, Network, NetworkError, load_network
 from workloads.attention import attention_cores
 from workloads.transforms import APART, COMPILED, EAGER, transformed, with_kernels
@@ -25,6 +25,17 @@ from workloads.zoo.transformers import without_compiler
 
 CHOSEN = ", attention "
 """In the name of a network whose attention was asked for (``workloads.transforms``)."""
+
+
+def read_plan(path: str) -> Plan:
+    """A plan's file, its schedule one that is known; raises PlanError, which names the file."""
+    plan = Plan.read(path)
+    if plan.pipeline:
+        try:
+            schedule_of(plan.pipeline.schedule)
+        except PlanError as error:
+            raise PlanError(f"{path}: pipeline.schedule: {error}") from None
+    return plan
 
 
 def network_of(given: Any, transforms: Sequence[str] = (), array: Array | None = None) -> Network:
@@ -112,7 +123,7 @@ def planner_of(given: Any, options: Mapping[str, Any] | None = None) -> str | Pl
         others = {"planner": given, "parallel": (options or {}).get("parallel")}
         if said := [name for name, value in others.items() if value is not None]:
             raise UsageError(f"plan is a whole plan: leave out {' and '.join(said)}")
-        given = Plan.read(os.fspath(file))
+        given = read_plan(os.fspath(file))
     if given is None:
         if not any((options or {}).get(name) is not None for name in ("parallel", "stage_hw")):
             raise UsageError(

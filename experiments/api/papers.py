@@ -58,9 +58,13 @@ class PaperResult(Result):
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each value of each figure."""
+        """A row for each value of each figure; the codes of a plan's layers stand in one cell."""
         every = self.figures.items()
-        return [{"figure": key} | flat(row) for key, one in every for row in one.rows]
+        return [
+            {"figure": key} | flat({name: _in_a_cell(value) for name, value in row.items()})
+            for key, one in every
+            for row in one.rows
+        ]
 
     def tables(self) -> list[Table | str]:
         """Every figure as a table, with what to know about it."""
@@ -169,6 +173,13 @@ def _theirs(row: dict[str, Any]) -> tuple[str, str]:
     if row["published"] is None:
         return "", ""
     return f"{row['published']:g}", f"{row['difference']:+z.1%}"
+
+
+def _in_a_cell(value: object) -> object:
+    """A list of words in one text; anything else as it is."""
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return " ".join(map(str, value))
+    return value
 
 
 def _plans(figure: Figure) -> Table:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
-from experiments.api.inputs import planners_of
+from experiments.api.inputs import planners_of, read_plan
 from experiments.collective import COLLECTIVES, collective, parse_bytes
 from experiments.commands.arguments import ARRAY, PLANNER, RUN, STEP, Parser, changed
 from experiments.commands.resolve import case_of, cases_of, keywords_of
@@ -22,7 +22,7 @@ from experiments.studies.case import Case, Planned
 from experiments.studies.runs.run import run_of
 from experiments.studies.speedups import warn_inexact
 from experiments.studies.step_numbers import metrics_of
-from planners import AXES, Plan, Planner
+from planners import AXES, Planner
 
 
 def configure_simulate(parser: Parser) -> None:
@@ -117,7 +117,7 @@ def _compared(args: argparse.Namespace) -> dict[str, str | Planner]:
         raise UsageError("compare needs two planners, as --planners owt,accpar; or two --plan FILE")
     if args.planners:
         found |= {str(one): one for one in planners_of(args.planners, vars(args))}
-    plans = {file: Plan.read(file) for file in args.plan}
+    plans = {file: read_plan(file) for file in args.plan}
     taken = [*found, *(plan.planner for plan in plans.values())]
     for file, plan in plans.items():
         name = file if taken.count(plan.planner) > 1 else plan.planner

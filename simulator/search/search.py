@@ -47,7 +47,7 @@ def search(
     *,
     execution: Execution | None = None,
 ) -> Plan:
-    """The plan whose simulated step is shortest, of the papers' planners and of its own.
+    """The plan whose simulated step is shortest, of planners without stages and of its own.
 
     Judged by the step itself under ``execution`` (None: deployed where the array
     ends in cores, else published), folded; the objective prices the result, and is

@@ -12,6 +12,7 @@ from experiments.output import UsageError, pairs_table
 from experiments.studies.case import Case, step_of
 from experiments.studies.training.run import MOST_ITERATIONS, Training
 from experiments.studies.training.tables import SMALL, learned_rows, spread
+from experiments.terms import duration
 from hardware import Wires
 from planners import Staging
 from simulator.analysis.stages import stage_uses
@@ -90,7 +91,7 @@ def piped_tables(data: dict[str, Any]) -> Sequence[Table | str]:
     rows = {
         "array": data["array"],
         "execution": data["execution"],
-        "time": f"{data['time_s']:.9f} s",
+        "time": duration(data["time_s"]),
         "samples": f"{data['samples_per_s']:.6g} a second",
         "updates": f"{data['iterations_per_s']:.6g} a second, all stages together",
         "versions of the weights": ", ".join(map(str, data["versions"])),

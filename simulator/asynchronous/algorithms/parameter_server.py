@@ -118,7 +118,7 @@ class AsyncParameterServer(ParameterServer):
 
 @dataclass(frozen=True)
 class StaleSynchronous(AsyncParameterServer):
-    """Stale-synchronous: asynchronous, but nobody more than ``bound`` ahead of the last worker.
+    """Stale-synchronous: asynchronous, but nobody over ``bound`` ahead of what all have applied.
 
     Who is too far ahead waits until the last one's gradient is applied, and then pulls weights
     that have it.

@@ -68,3 +68,11 @@ def test_accpars_evaluation() -> None:
     (alexnet,) = types.rows
     assert [len(level) for level in alexnet["types"]] == [8] * 7
     assert alexnet["levels"][0] == "00000121"
+
+
+def test_plans_of_a_figure_are_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a spreadsheet the codes of a plan's levels stand in one cell."""
+    lines = out(capsys, *HYPAR, "--figures", "5", "--format", "csv").splitlines()
+    assert lines[0] == "figure,network,levels,published,same,printed_table"
+    assert lines[1].startswith("5,SFC,1111 1111 0111 1111,1111 1111 0111 1111,True,")
+    assert all(len(line.split(",")[2].split()) == 4 for line in lines[1:])
