@@ -268,7 +268,10 @@ def pipeline_in(data: dict[str, Any]) -> dict[str, Any]:
     ("change", "words"),
     [
         (lambda p: p.update(micro_batches=7), "7 micro-batches of 32"),
-        (lambda p: p.update(schedule="gpype"), ".json: pipeline.schedule: unknown schedule 'gpype'"),
+        (
+            lambda p: p.update(schedule="gpype"),
+            ".json: pipeline.schedule: unknown schedule 'gpype'",
+        ),
         (lambda p: p["places"][0].update(replicas=3), "2 accelerators are not 3 replicas"),
         (lambda p: p["places"][3].update(first=99), "the stages need 101 accelerators"),
         (lambda p: p["places"][3].update(first=0), "have an accelerator in common"),
