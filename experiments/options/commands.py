@@ -195,7 +195,7 @@ PIPEDREAM = (
     option(
         "pipedream.activation_ratio R",
         "pipedream: factor by which activations between stages are smaller",
-        "1 of the paper's costs; the released program's then have no activations",
+        "1 with paper; with repo, activations are not counted",
         kind="float",
     ),
     switch("pipedream.straight", "pipedream: no replicas"),

@@ -120,8 +120,8 @@ def with_better_shares(judge: Judge) -> None:
 def whole_samples(group: Group, batch: int, shares: Shares) -> Iterator[Shares]:
     """The nearest shares of which each device of one kind has a multiple of some samples.
 
-    With 41 samples on some devices and 40 on others all wait for the former, and
-    where tiles have 8 rows these do as much as for 48. Other kinds have the rest, as before.
+    Two kinds or more have a share. With 41 samples on some devices and 40 on others all wait for
+    the former, and where tiles have 8 rows these do as much as for 48. Other kinds have the rest.
     """
     total = sum(shares)
     for kind, (device, _) in enumerate(group.kinds):
@@ -130,7 +130,7 @@ def whole_samples(group: Group, batch: int, shares: Shares) -> Iterator[Shares]:
         for step in MULTIPLES:
             for rounded in (math.floor(each / step), math.ceil(each / step)):
                 own = rounded * step * many / batch
-                if 0 < own < 1 and shares[kind] < total:
+                if 0 < own < 1:
                     rest = (1 - own) / (total - shares[kind])
                     yield tuple(own if i == kind else rest * s for i, s in enumerate(shares))
 

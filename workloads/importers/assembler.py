@@ -316,8 +316,11 @@ class Assembler:
         shape = operation.output
         if (axis := operation.attributes.get("channel_axis")) is not None:
             return self._maps(shape, axis)
-        if (word := operation.attributes.get("operator")) in COPIES:
-            return expanded(values[0].dims, shape, inside=word == "repeat_interleave")
+        word, first = operation.attributes.get("operator"), self.operand(operation, 0)
+        if word in COPIES and isinstance(first, Value):
+            flat = len(shape) < len(first.shape)  # repeat_interleave without a dimension
+            dims = reshaped(first.dims, [math.prod(first.shape)]) if flat else first.dims
+            return expanded(dims, shape, inside=word == "repeat_interleave")
         if "axes" in operation.attributes:
             return reduced(values[0].dims, operation.attributes["axes"], shape)
         if operation.verb == "concat" or len(values) == 1:

@@ -118,7 +118,7 @@ class AsyncParameterServer(ParameterServer):
 
 @dataclass(frozen=True)
 class StaleSynchronous(AsyncParameterServer):
-    """Stale-synchronous: asynchronous, but nobody over ``bound`` ahead of what all have applied.
+    """Stale-synchronous: nobody over ``bound`` iterations ahead of the last worker's applied ones.
 
     Who is too far ahead waits until the last one's gradient is applied, and then pulls weights
     that have it.

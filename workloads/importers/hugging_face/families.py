@@ -187,8 +187,8 @@ _ROTARY = {"positions": "rotary", "tied": False}
 _BLOOM = _GPT | {"seq": 2048, "positions": "alibi", "embedding_norm": True, "year": 2022}
 _GPT_OSS = _LLAMA | {"biases": True, "router_bias": True, "sinks": True, "head_dim": 64}
 _GPT_OSS |= {"kv_heads": 8}
-_SHIFTED = _LLAMA | {"norm": "layer_norm", "norm_biases": True}
-_SQUARED = {"gated": False, "activation": "squared_relu"}
+_LAYER_NORM = _LLAMA | {"norm": "layer_norm", "norm_biases": True}
+_SQUARED_RELU = {"gated": False, "activation": "squared_relu"}
 _STARCODER_2 = {"gated": False, "activation": "gelu", "biases": True, "tied": True, "kv_heads": 2}
 _COHERE = _LLAMA | {"norm": "layer_norm", "parallel_norms": 1, "tied": True, "year": 2024}
 _GPT_J = _GPT | _ROTARY | {"seq": 2048, "parallel_norms": 1, "head_bias": True}
@@ -223,16 +223,16 @@ FAMILIES: dict[str, tuple[Values, Reading]] = {
     "codegen": (_GPT_J | {"year": 2022}, _phi),
     "gpt_bigcode": (_GPT | {"year": 2023}, _bigcode),
     "mpt": (_BLOOM | {"embedding_norm": False, "biases": False, "year": 2023}, _mpt),
-    "starcoder2": (_SHIFTED | _STARCODER_2 | {"year": 2024}, _use_bias),
-    "stablelm": (_SHIFTED, _stablelm),
-    "nemotron": (_SHIFTED | _SQUARED | {"year": 2024}, _linears),
-    "phimoe": (_SHIFTED | {"kv_heads": 8, "year": 2024}, _phimoe),
+    "starcoder2": (_LAYER_NORM | _STARCODER_2 | {"year": 2024}, _use_bias),
+    "stablelm": (_LAYER_NORM, _stablelm),
+    "nemotron": (_LAYER_NORM | _SQUARED_RELU | {"year": 2024}, _linears),
+    "phimoe": (_LAYER_NORM | {"kv_heads": 8, "year": 2024}, _phimoe),
     "cohere": (_COHERE, _cohere),
     "cohere2": (_COHERE, _cohere),
     "granite": (_LLAMA | {"year": 2024}, _linears),
     "granitemoe": (_LLAMA | {"year": 2024}, _linears),
     "smollm3": (_LLAMA | {"tied": True, "kv_heads": 4, "year": 2025}, _linears),
-    "arcee": (_LLAMA | _SQUARED | {"year": 2025}, _linears),
+    "arcee": (_LLAMA | _SQUARED_RELU | {"year": 2025}, _linears),
     "seed_oss": (_LLAMA | {"head_dim": 128, "kv_heads": 8, "year": 2025}, _seed_oss),
     "ernie4_5": (_LLAMA | {"tied": True, "head_dim": 128, "kv_heads": 2, "year": 2025}, _use_bias),
     "cwm": (_LLAMA | {"head_dim": 128, "kv_heads": 8, "year": 2025}, _linears),

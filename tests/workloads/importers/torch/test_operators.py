@@ -207,6 +207,14 @@ def test_rows_written_again_for_each_expert(function: Function, rows: int, batch
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3])
+def test_elements_repeated_without_a_dimension(batch: int) -> None:
+    network = on_sequence(
+        lambda x: x.repeat_interleave(2).view(-1, 10, 6) @ torch.ones(6, 4), batch
+    )
+    assert network.macs == 5 * 6 * 6 + 10 * 6 * 4
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
 def test_the_first_state_of_linear_attention(batch: int) -> None:
     """MiniMax and Qwen3-Next make it of zeros, for each sample."""
     network = on_sequence(lambda x: x.view(batch, 3, 5, 2) @ torch.zeros(batch, 3, 2, 2), batch)
