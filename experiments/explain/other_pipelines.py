@@ -15,6 +15,7 @@ from planners import Axes, Plan, PlanError, Staging
 from planners.axes.stage_cuts import blocks_of
 from simulator import PICOSECONDS, SimulationError, Timeline
 from simulator.analysis.stages import StageUse, bubble, stage_uses
+from simulator.search.stages import PIPEDREAM, replicated_stages
 from workloads import partition_graph
 
 
@@ -101,15 +102,19 @@ def _changes(
 
     Without ``plan`` and ``uses`` as many are named, to be counted.
     """
-    staging = case.execution.staging
-    if staging is None or staging.is_open or isinstance(case.planner, Planned):
+    own, staging = case.planner == PIPEDREAM, case.execution.staging
+    if own:
+        staging = staging or Staging(micro_batches=case.array.group.size)
+    elif staging is None or staging.is_open or isinstance(case.planner, Planned):
         return
     yield from _other_micro_batches(case, staging)
     slowest = max(uses, key=lambda use: use.busy, default=None)
-    if staging.stages * staging.virtual > 1:
+    if own or staging.stages * staging.virtual > 1:
         ends = ("its first layer to the stage before", "its last layer to the next")
         for end, what in enumerate(ends):
             yield f"the slowest stage gives {what}", _moved(case, plan, slowest, end)
+    if own:
+        return
     axes = staging.parallel or Axes(pp=staging.stages, vp=staging.virtual)
     other = "zero-bubble" if staging.usual_schedule == "1f1b" else "1f1b"
     if axes.vp == 1 and axes.pp > 1 and not case.execution.inference:
@@ -170,7 +175,15 @@ def _moved(case: Case, plan: Plan | None, slowest: StageUse | None, end: int) ->
     if stage + end >= len(firsts) or stage + end == 0:
         return "there is no such stage"
     firsts[stage + end] += 1 if end == 0 else -1
-    cuts = tuple(plan.nodes[first] for first in firsts[1:])
-    if len(set(firsts)) < len(firsts) or firsts != sorted(firsts):
+    ends = [*firsts, len(plan.nodes)]
+    if any(first >= behind for first, behind in pairwise(ends)):
         return "the stage has no other layer"
-    return with_stages(case, cuts=cuts)
+    if case.planner != PIPEDREAM:
+        return with_stages(case, cuts=tuple(plan.nodes[first] for first in firsts[1:]))
+    staging = case.execution.staging or Staging(micro_batches=plan.pipeline.micro_batches)
+    whole, places = replace(plan, pipeline=None), plan.pipeline.places
+    try:
+        made = replicated_stages(whole, case.network, case.array, staging, firsts, places)
+    except PlanError as error:
+        return str(error)
+    return replace(case, planner=Planned(PIPEDREAM, made))

@@ -123,13 +123,16 @@ def frees_table(result: Explanation) -> Table:
     columns = ("change", "frees", "new peak", whole, "fits", "why not")
     title = "Changes that free memory on the fullest core"
     table = table_of(title, columns, ("change", "fits", "why not"))
+    refused = dict[str, list[str]]()
     for one in result.frees:
         if one.peak_bytes is None or one.frees_bytes is None:
-            table.add_row(one.what, "", "", "", "", one.reason or "")
+            refused.setdefault(one.reason or "", []).append(one.what)
             continue
         sign = "-" if one.frees_bytes < 0 else ""
         frees = f"{sign}{readable(abs(one.frees_bytes))}"
         cost = "not run" if one.seconds is None else f"{one.seconds * 1e3:+.4g} ms"
         fits = "yes" if one.fits else "no"
         table.add_row(one.what, frees, readable(one.peak_bytes), cost, fits, "")
+    for reason, changes in refused.items():
+        table.add_row("\n".join(changes), "", "", "", "", reason)
     return table

@@ -239,7 +239,8 @@ def _path_dict(result: Explanation) -> dict[str, Any]:
 def path_table(result: Explanation) -> Table:
     """What the step waits for, by what bounds it and by operation."""
     paths = result.paths
-    table = table_of("Critical path", ("operation", "time", "of the step"), ("operation",))
+    run = "run" if result.timeline.makespan_s > result.iteration_s else "step"
+    table = table_of("Critical path", ("operation", "time", f"of the {run}"), ("operation",))
     for bound, ps in paths.by_bound().items():
         if ps:
             table.add_row(BOUNDS[bound], duration(ps / PICOSECONDS), f"{paths.share(ps):.1%}")

@@ -32,7 +32,8 @@ from simulator.lowering.layer_times import LayerTime, layer_times, nodes_of
 from simulator.search.bounds import StepBound
 from workloads import Graph, Network, partition_graph
 
-SCHEDULE = "pipedream"
+PIPEDREAM = "pipedream"
+"""The planner, and the schedule that its stages run."""
 
 
 def pipedream(
@@ -69,19 +70,38 @@ def pipedream(
     chain = tuple((i, i + 1) for i in range(len(units) - 1))
     profile = Profile(network.name, units, chain)
     found = plan_stages(states_of(profile), levels_of(array), Paper()).stages
-    cut = cut_into(network, [min(map(int, stage.nodes)) for stage in found])
+    firsts = [min(map(int, stage.nodes)) for stage in found]
     behind = accumulate((stage.replicas for stage in found), initial=0)
     places = [Place(at, one.replicas, one.replicas) for at, one in zip(behind, found, strict=False)]
-    whole = Plan.blank("pipedream", network, batch, objective)
-
-    def planned(_: int, part: Network, __: Array) -> Plan:
-        return Plan("single", part.name, size, objective.name, nodes_of(part), None)
-
-    staging = replace(staging, schedule=staging.schedule or SCHEDULE)
-    return plan_of_stages(whole, cut, array, places, staging, staging.micro_batches, planned)
+    whole = Plan.blank(PIPEDREAM, network, batch, objective)
+    return replicated_stages(whole, network, array, staging, firsts, places)
 
 
 pipedream.plans_stages = True  # type: ignore[attr-defined]
+
+
+def replicated_stages(
+    whole: Plan,
+    network: Network,
+    array: Array,
+    staging: Staging,
+    firsts: Sequence[int],
+    places: Sequence[Place],
+) -> Plan:
+    """The ``whole`` with stages that begin at layers ``firsts``, each device of a place a replica.
+
+    Raises PlanError where the network cannot be cut so.
+    """
+    size = micro_batch(whole.batch, staging.micro_batches)
+
+    def planned(_: int, part: Network, __: Array) -> Plan:
+        return Plan("single", part.name, size, whole.objective, nodes_of(part), None)
+
+    cut, staging = (
+        cut_into(network, firsts),
+        replace(staging, schedule=staging.schedule or PIPEDREAM),
+    )
+    return plan_of_stages(whole, cut, array, places, staging, staging.micro_batches, planned)
 
 
 def balanced_stages(

@@ -252,11 +252,16 @@ def _sample_elements(first: Node) -> int:
 
 def check_updates(plan: Plan, pipeline: Pipeline, schedule: Schedule) -> None:
     """Raise PlanError for updates that are shared out where nobody waits for them."""
-    shared = any(stage.plan.updates for stage in pipeline.stages)
-    if plan.updates or (shared and not schedule.flushes):
+    shared = plan.updates or any(stage.plan.updates for stage in pipeline.stages)
+    if shared and not schedule.flushes:
         raise PlanError(
-            f"the plan for {plan.network!r} shares out updates (--update): stages do so each by "
-            f"its own plan, and where all wait for the update; {schedule.name!r} goes on meanwhile"
+            "--zero and --update share out the update, for which all stages have to wait; with "
+            f"schedule {schedule.name!r} none waits"
+        )
+    if plan.updates:
+        raise PlanError(
+            f"the plan for {plan.network!r} has updates of its own; one in stages has those of "
+            "its stages' plans"
         )
     in_parts = any(kept_in_parts(stage.plan.updates) for stage in pipeline.stages)
     stages = f"{many} stages" if (many := len(pipeline.stages)) > 1 else "one stage"

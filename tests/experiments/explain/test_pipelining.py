@@ -8,12 +8,13 @@ import pytest
 from experiments.cli import main
 from experiments.explain.other_pipelines import pipeline_side, steps_beside
 from experiments.explain.study import explain, messages
-from experiments.studies.case import Case, step_of
+from experiments.studies.case import Case, Planned, step_of
 from experiments.studies.options import with_options
 from hardware import load_array
-from planners import AXES
+from planners import AXES, Plan, Staging
 from simulator import DEPLOYED
 from simulator.analysis.stages import stage_uses
+from simulator.search.stages import replicated_stages
 from workloads import load_network
 
 
@@ -52,6 +53,30 @@ def test_alternatives_are_what_simulating_them_gives() -> None:
         firsts[number + cut] += step
         cuts = ",".join(plan.nodes[first] for first in firsts[1:])
         assert found.seconds == step_of(case(cuts=cuts))[1].iteration_s
+
+
+def test_pipedream_is_told_of_more_micro_batches_and_other_cuts() -> None:
+    array = load_array("accpar-homogeneous", ["devices.0.count=16"])
+    mine = Case(load_network("vgg16"), "pipedream", array, 512)
+    plan, timeline = step_of(mine)
+    side = pipeline_side(mine, plan, timeline, lambda _: None)
+    assert side is not None
+    assert plan.pipeline is not None
+    assert len(side.alternatives) == steps_beside(mine) == 3
+    more, before, after = side.alternatives
+    many = replace(mine, execution=replace(mine.execution, staging=Staging(micro_batches=32)))
+    assert (more.what, more.seconds) == ("32 micro-batches", step_of(many)[1].iteration_s)
+    assert (before.seconds, before.reason) == (None, "there is no such stage")
+
+    def cut_at(second: int) -> Plan:
+        whole, staging = replace(plan, pipeline=None), Staging(micro_batches=16)
+        places = plan.pipeline.places if plan.pipeline else ()
+        return replicated_stages(whole, mine.network, array, staging, (0, second), places)
+
+    second = plan.pipeline.firsts[1]
+    assert cut_at(second) == plan
+    other = replace(mine, planner=Planned("pipedream", cut_at(second - 1)))
+    assert after.seconds == step_of(other)[1].iteration_s != timeline.iteration_s
 
 
 def test_a_step_without_stages_has_none() -> None:

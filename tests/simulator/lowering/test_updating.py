@@ -165,7 +165,7 @@ def test_stages_that_do_not_wait_for_updates_do_not_share_them_out() -> None:
     first = plan.pipeline.stages[0]
     own = replace(first.plan, updates=(SHARDED,) * len(first.plan.nodes))
     stages = (replace(first, plan=own), *plan.pipeline.stages[1:])
-    with pytest.raises(PlanError, match=r"shares out updates .* 'pipedream' goes on meanwhile"):
+    with pytest.raises(PlanError, match=r"share out the update.*'pipedream' none waits"):
         simulate(net, replace(plan, pipeline=replace(plan.pipeline, stages=stages)), array)
 
 
