@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -171,12 +171,16 @@ def _cores(site: Site, timeline: Timeline, *, each: bool) -> int:
 
 
 class Slice(NamedTuple):
-    """One operation on a lane; times in picoseconds."""
+    """One operation on a lane; times in picoseconds.
+
+    ``version`` is that of the weights, where they have several: of a pipeline's own resources.
+    """
 
     start_ps: int
     end_ps: int
     operation: Operation
     micro_batch: int = 0
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +223,15 @@ def slices_by_resource(timeline: Timeline) -> list[list[Slice]]:
     """Per resource of the timeline, its slices in the order in which they ended."""
     found: list[list[Slice]] = [[] for _ in timeline.resources]
     operations = timeline.operations
+    versions: list[Mapping[int, int]] = [{} for _ in found]
+    program, all_resources = timeline.program, timeline.all_resources
+    for worker, its_resources in zip(program.workers, all_resources.workers, strict=True):
+        if worker.rank_program is not None:
+            for resource in its_resources.own:
+                versions[resource] = worker.rank_program.versions
     for resource, index, micro_batch, start, end, _ in zip(*timeline.columns, strict=True):
-        found[resource].append(Slice(start, end, operations[index], micro_batch))
+        version = versions[resource].get(micro_batch)
+        found[resource].append(Slice(start, end, operations[index], micro_batch, version))
     return found
 
 

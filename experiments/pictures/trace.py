@@ -114,7 +114,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
     names = labels(chosen, timeline, folded=folded)
     labelled = dict.fromkeys(_process(site, names) for site in chosen)
     processes = {process: pid for pid, process in enumerate(labelled, 1)}
-    slices, versions = slices_by_resource(timeline), _versions(timeline)
+    slices = slices_by_resource(timeline)
     for process, pid in processes.items():
         yield from _named("process", pid, 0, process)
     threads = count(len(processes) + 2)  # no thread has a process's number
@@ -131,8 +131,7 @@ def trace_events(timeline: Timeline, chosen: Sequence[Site], *, folded: bool) ->
                 for each in done:
                     moved = sum(each.operation.received[direction] for direction in directions)
                     places.setdefault((number, each), (pid, tid))
-                    version = versions.get(number, {}).get(each.micro_batch)
-                    yield _complete(each, resource, pid, tid, moved, version)
+                    yield _complete(each, resource, pid, tid, moved)
     yield from _flows(timeline, slices, places)
     for site in chosen:
         pid, name = processes[_process(site, names)], names[site.name]
@@ -215,23 +214,11 @@ def _named(what: str, pid: int, tid: int, name: str) -> Iterator[Event]:
         yield {"ph": "M", "name": f"{what}_{key}", "pid": pid, "tid": tid, "args": {key: value}}
 
 
-def _versions(timeline: Timeline) -> dict[int, Mapping[int, int]]:
-    """Of each resource of a pipeline's workers, the version of the weights of each turn."""
-    found: dict[int, Mapping[int, int]] = {}
-    for worker, worker_resources in zip(
-        timeline.program.workers, timeline.all_resources.workers, strict=True
-    ):
-        if worker.rank_program is not None:
-            found |= dict.fromkeys(worker_resources.own, worker.rank_program.versions)
-    return found
-
-
-def _complete(
-    done: Slice, resource: Resource, pid: int, tid: int, moved: float, version: int | None
-) -> Event:
+def _complete(done: Slice, resource: Resource, pid: int, tid: int, moved: float) -> Event:
     """With its micro-batch, and the version of the weights, where there are such."""
-    operation = done.operation
-    micro_batch = {} if version is None else {"micro_batch": done.micro_batch, "version": version}
+    operation, micro_batch = done.operation, dict[str, int]()
+    if done.version is not None:
+        micro_batch = {"micro_batch": done.micro_batch, "version": done.version}
     start_ns, end_ns = done.start_ps // PS_A_NS, done.end_ps // PS_A_NS
     return {
         "ph": "X",

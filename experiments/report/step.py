@@ -207,7 +207,10 @@ def step_data(timeline: Timeline, *, folded: bool = True) -> dict[str, Any]:
         ],
         "records": sorted(
             (
-                [place[i], places[one.operation], one.start_ps, one.end_ps - one.start_ps]
+                [
+                    *(place[i], places[one.operation], one.start_ps, one.end_ps - one.start_ps),
+                    *(() if one.version is None else (one.micro_batch, one.version)),
+                ]
                 for i, one in kept
             ),
             key=lambda record: (record[2], record[0], record[1]),

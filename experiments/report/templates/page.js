@@ -181,13 +181,14 @@
   // What an operation is
 
   function describe(i, left, top) {
-    const [lane, index, start, length] = step.records[i];
+    const [lane, index, start, length, microBatch, version] = step.records[i];
     const [layer, phase, kind, level, bytes, flops] = step.operations[index];
     const title = document.createElement("b");
     title.textContent = step.layers[layer];
     const lines = [
       `${step.names[phase][kind]}${level < 0 ? "" : `, level ${level}`}`,
       step.lanes[lane],
+      ...(version === undefined ? [] : [`micro-batch ${microBatch}, weights version ${version}`]),
       `start ${time(start, start, 9)}`,
       `duration ${time(length)}`,
       ...(bytes ? [amount(bytes, "B")] : []),

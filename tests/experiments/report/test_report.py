@@ -255,6 +255,20 @@ def test_a_deployed_steps_lanes_hold_every_record_and_never_overlap(tmp_path: Pa
     assert spent + waiting == pytest.approx(timeline.iteration_s)
 
 
+def test_operations_of_a_pipeline_say_which_weights_they_read() -> None:
+    """PipeDream reads the version with which the micro-batch began, forward and backward."""
+    array = load_array("accpar-homogeneous", ["devices.0.count=3"])
+    case = Case(load_network("vgg16"), "pipedream", array, 48)
+    timeline = step_of(case)[1]
+    data = step.step_data(timeline)
+    assert ["from board" in lane for lane in data["lanes"]] == [True] * 3 + [False] * 4
+    for lane, worker in enumerate(timeline.program.workers):
+        versions = worker.followed().versions
+        assert len(set(versions.values())) > 2
+        found = {tuple(one[4:]) for one in data["records"] if one[0] == lane}
+        assert found == set(versions.items())
+
+
 def test_a_very_long_timeline_keeps_its_longest_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     array, network = load_array("accpar-mixed"), load_network("lenet")
     timeline = simulate(network, load_planner("accpar")(network, array, 512), array)
