@@ -82,6 +82,12 @@ def changes_of(case: Case) -> list[Change]:
     return found
 
 
+def steps_freeing(case: Case) -> int:
+    """How often ``freed`` calls its ``progress``."""
+    changes = len({change.what for change in changes_of(case)})
+    return changes + min(changes, PRICED)
+
+
 def freed(
     case: Case, plan: Plan, timeline: Timeline, progress: Callable[[str], None]
 ) -> tuple[Freed, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.explain.against_accpar import otherwise
 from experiments.explain.busiest import LinkKind, LinkUse, UnitUse, link_kinds, links, units
-from experiments.explain.freeing import PRICED, Freed, best_of, changes_of, freed, too_full
+from experiments.explain.freeing import Freed, best_of, freed, steps_freeing, too_full
 from experiments.explain.other_pipelines import PipelineSide, pipeline_side, steps_beside
 from experiments.explain.paths import Part, Paths, by_block, by_kind, paths_of
 from experiments.explain.whatif import KNOBS, Asked, Knob, Setting, turn, without
@@ -65,9 +65,8 @@ class Explanation:
 def steps_of(case: Case, changes: Sequence[str]) -> int:
     """How often ``progress`` will hear of something."""
     others = (case.planner_name != BASELINE) + _has_faster_alone(case)
-    freeing = len({change.what for change in changes_of(case)})
-    memory = freeing + min(freeing, PRICED)
-    return 1 + len(KNOBS) + len(changes) + others + memory + steps_beside(case)
+    beside = steps_freeing(case) + steps_beside(case)
+    return 1 + len(KNOBS) + len(changes) + others + beside
 
 
 def explain(

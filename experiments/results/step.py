@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from experiments.explain.freeing import best_of, freed
+from experiments.explain.freeing import best_of, freed, steps_freeing
 from experiments.files import chakra, kineto
 from experiments.files.export import exported
 from experiments.files.ranks import Ranks, one_a_rank
@@ -298,7 +298,8 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = numbers.METRICS) -> 
         step = StepResult(case, plan, timeline, wall_s, metrics, forewarned)
         if fault := step.overflow:
             if wall_s < QUICK_S:
-                frees = freed(case, plan, timeline, lambda _: None)
+                with progress_bar(steps_freeing(case)) as progress:
+                    frees = freed(case, plan, timeline, progress)
                 combined = [] if any(one.fits for one in frees) else [COMBINATIONS]
                 step = replace(step, advice=(*best_of(frees), *combined))
             told = [f"{fault}.", *step.advice] if step.advice else [fault]

@@ -404,23 +404,26 @@ MOST_TURNS = 64
 
 def check_places(places: Sequence[Place]) -> None:
     """Raise PlanError for places that overlap, or whose accelerators are not their replicas'."""
-    for place in places:
+    for k, place in enumerate(places):
         firsts = [place.first, *(first for first, _ in place.parts)]
         if min(*firsts, place.count - 1, place.replicas - 1) < 0:
-            raise PlanError(f"{place}: it must have accelerators and replicas")
+            raise PlanError(
+                f"place {k}: first {min(firsts)}, count {place.count}, replicas {place.replicas}; "
+                "first is at least 0, the others at least 1"
+            )
         if place.replicas > MOST_MICRO_BATCHES:
-            raise PlanError(f"{place}: at most {MOST_MICRO_BATCHES:,} replicas")
+            raise PlanError(f"place {k}: at most {MOST_MICRO_BATCHES:,} replicas")
         allowed = all(1 <= many <= MOST_TURNS for many in place.turns)
         if place.turns and (len(place.turns) != place.replicas or not allowed):
-            raise PlanError(f"{place}: turns are one to {MOST_TURNS} for each replica")
+            raise PlanError(f"place {k}: turns are one to {MOST_TURNS} for each replica")
         if place.parts:
             counts = [count for _, count in place.parts]
             whole = (place.parts[0][0], sum(counts), len(counts))
             if min(counts) < 1 or whole != (place.first, place.count, place.replicas):
-                raise PlanError(f"{place}: its parts are not its accelerators")
+                raise PlanError(f"place {k}: its parts are not its accelerators")
         elif place.count % place.replicas:
             raise PlanError(
-                f"{place.count} accelerators are not {place.replicas} replicas of equal size"
+                f"place {k}: replicas {place.replicas} do not divide its {place.count} accelerators"
             )
     taken = sorted((first, first + count) for place in places for first, count in place.spans)
     if any(end > begin for (_, end), (begin, _) in pairwise(taken)):

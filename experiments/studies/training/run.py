@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from os.path import isfile
@@ -64,7 +65,8 @@ class Training:
     def way(self) -> Algorithm:
         """The method itself; raises TrainingError where it has no such option."""
         name, options = split_method(self.method)
-        return load_algorithm(name, options)
+        with _naming(name):
+            return load_algorithm(name, options)
 
     @property
     def is_ours(self) -> bool:
@@ -164,10 +166,21 @@ class Training:
                 "method says; leave it out"
             )
         method = self.way
-        method.check(self.workers)
+        with _naming(split_method(self.method)[0]):
+            method.check(self.workers)
         if self.graph is not None and not method.graph:
             raise UsageError(f"--graph {self.graph}: {self.method} has no communication graph")
         return method
+
+
+@contextmanager
+def _naming(method: str) -> Iterator[None]:
+    """Say whose option an error is about: several methods may be compared."""
+    try:
+        yield
+    except TrainingError as error:
+        named = str(error).startswith("option ")
+        raise TrainingError(f"{method}: {error}" if named else str(error)) from None
 
 
 def split_method(text: str) -> tuple[str, dict[str, str]]:

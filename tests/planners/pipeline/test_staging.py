@@ -59,11 +59,11 @@ def test_micro_batches_divide_the_batch_or_the_nearest_is_named(batch: int, many
     [
         ([Place(0, 2), Place(1, 2)], "have an accelerator in common"),
         ([Place(0, 4), Place(8, 4), Place(11, 1)], "have an accelerator in common"),
-        ([Place(0, 5, 2)], "5 accelerators are not 2 replicas of equal size"),
-        ([Place(0, 0)], "must have accelerators and replicas"),
-        ([Place(-1, 2)], "must have accelerators and replicas"),
-        ([Place(4, 4, 2, ((4, 2), (-3, 2)))], "must have accelerators and replicas"),
-        ([Place(0, 2, 0)], "must have accelerators and replicas"),
+        ([Place(0, 5, 2)], "replicas 2 do not divide its 5 accelerators"),
+        ([Place(0, 0)], "first is at least 0, the others at least 1"),
+        ([Place(-1, 2)], "first is at least 0, the others at least 1"),
+        ([Place(4, 4, 2, ((4, 2), (-3, 2)))], "first is at least 0, the others at least 1"),
+        ([Place(0, 2, 0)], "first is at least 0, the others at least 1"),
         ([Place(0, 10**8, 10**8)], "at most 1,048,576 replicas"),
     ],
 )
