@@ -61,8 +61,9 @@ there are samples; whole shards that fill some are left untiled.
 
 def main(folder: str = "docs", *networks: str) -> None:
     """Write ``data/deployed_sensitivity.csv`` into a folder."""
-    table = study([load_network(name) for name in networks or ZOO])
     path = Path(folder) / "data" / "deployed_sensitivity.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = study([load_network(name) for name in networks or ZOO])
     table.to_csv(path, index=False, float_format="%.6g")
 
 

@@ -46,8 +46,10 @@ BATCHES = {"512, exact shards": (512, False), "65,536, whole shards": (65_536, T
 
 def main(folder: str = "docs", *networks: str) -> None:
     """Write ``data/deployed_study.csv`` and its picture into a folder."""
-    table = study([load_network(name) for name in networks or ZOO])
     target = Path(folder)
+    for part in ("data", "pictures"):
+        (target / part).mkdir(parents=True, exist_ok=True)
+    table = study([load_network(name) for name in networks or ZOO])
     table.to_csv(target / "data" / "deployed_study.csv", index=False, float_format="%.6g")
     save(plot(table), str(target / "pictures" / "deployed-study.png"))
 
