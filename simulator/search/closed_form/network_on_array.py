@@ -83,10 +83,12 @@ class NetworkOnArray:
         layers = self._network.layers
         return sum(one.parameters > 0 if alone else one.weighted for one in layers)
 
-    def parts(self, piece: int) -> list[float]:
-        """The shares of a piece's weights that its layers have, the last layer first."""
-        sizes = [one.parameters for one in self._pieces.cut.networks[piece].layers]
-        return [one / sum(sizes) for one in reversed(sizes) if one]
+    @cached_property
+    def parts(self) -> list[list[float]]:
+        """Of each piece, the shares of its weights that its layers have, the last layer first."""
+        pieces = self._pieces.cut.networks
+        sizes = [[one.parameters for one in reversed(piece.layers)] for piece in pieces]
+        return [[one / sum(some) for one in some if one] for some in sizes]
 
     def micro_batches(self, layout: Layout) -> int:
         """Of each replica."""

@@ -137,7 +137,7 @@ class StepStages:
         full, before, now = self._of.exchanges.bucket_bytes(self._ways), 0.0, 0.0
         for k in reversed(range(len(each))):
             most = 0.0
-            for part in self._of.parts(first + k):
+            for part in self._of.parts[first + k]:
                 if now >= full:
                     before, now = now if self._of.execution.overlap else 0.0, 0.0
                 now += part * each[k]
