@@ -48,4 +48,6 @@ def main(results: str = "benchmarks.json", path: str | None = None) -> int:
 
 
 if __name__ == "__main__":
+    if any(word.startswith("-") for word in sys.argv[1:]):
+        sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

@@ -189,8 +189,10 @@ def _board(
         changed = beneath(layer, f"devices.{index}.")
         changes |= {k: e for k, e in changed.items() if k not in _OF_THE_ENTRY}
     settings = _trained(own, stack, (label, *bases), settings, changes)
-    table, wrong = _checked(settings, origin, f"devices.{index}.")
-    faults += wrong
+    prefix = f"devices.{index}."
+    table, wrong = _checked(settings, origin, prefix)
+    # what the array's own table says of every board is told of it already
+    faults += [one for one in wrong if one.replace(prefix, "", 1) not in faults]
     if wrong or table is None:
         return None
     return replace(device_of(label, table), extends=bases), settings

@@ -109,10 +109,15 @@ def _arrays_of(device: str) -> str:
 
 
 def _check_peak(base: Settings, layer: Settings) -> None:
-    """Raise SpecError for a peak that nothing would read: what is extended has others by format."""
+    """Raise SpecError for a peak that nothing would read: others by format, or units, give it."""
     by_format = "chip.peak_by_format."
     known = [key for key in base if key.startswith(by_format)]
     peak = layer.get("chip.peak")
+    if peak and any(key.startswith("units.") for key in (*base, *layer)):
+        raise SpecError(
+            f"{peak.origin}: chip.peak: [units] give the peak; leave it out, or change "
+            "units.clock or their sizes"
+        )
     if known and peak and not any(key.startswith(by_format) for key in layer):
         raise SpecError(
             f"{peak.origin}: chip.peak: what it extends has peaks by format, which go before it; "
@@ -211,7 +216,9 @@ def flatten(data: Mapping[str, Any], origin: str, folder: Path | None = None) ->
         raise SpecError(f"{origin}: {len(flat)} settings; at most {_MOST_SETTINGS} make sense")
     unknown = sorted(sources.keys() - flat.keys())
     if unknown:
-        raise SpecError(f"{origin}: sources: no such keys in this file: {', '.join(unknown)}")
+        near = hint(unknown[0], flat)
+        keys = ", ".join(unknown)
+        raise SpecError(f"{origin}: sources: no such keys in this file: {keys}; {near}")
     return {
         key: Entry(value, origin, sources.get(key, f"set in {origin}"), folder)
         for key, value in flat.items()

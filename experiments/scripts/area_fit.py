@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import cache
@@ -102,4 +103,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        raise SystemExit(
+            "area_fit takes no arguments: it is of experiments/published/core_areas.csv"
+        )
     main()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardware import COMMAND_LINE, SpecError, spec_kind
+from hardware import COMMAND_LINE, SpecError, load_array, spec_kind
 from hardware.spec import (
     Entry,
     Settings,
@@ -57,7 +57,7 @@ def test_a_source_is_the_files_word_or_the_file() -> None:
 @pytest.mark.parametrize(
     ("sources", "words"),
     [
-        ({"a.x": "?", "z": "?"}, "my.toml: sources: no such keys in this file: a.x, z"),
+        ({"a.x": "?", "z": "?"}, "my.toml: sources: no such keys in this file: a.x, z; "),
         ({"a": 3}, 'my.toml: sources: must be a table of "key.path" = "text"'),
         ("paper", "must be a table"),
     ],
@@ -188,3 +188,24 @@ def test_a_peak_that_peaks_by_format_go_before_is_refused(tmp_path: Path) -> Non
         load_settings(str(file), "device")
     file.write_text(plain + 'chip.peak_by_format.bf16 = "2000 TFLOP/s"\n')
     assert load_settings(str(file), "device").settings["chip.peak"].value == "2000 TFLOP/s"
+
+
+def test_a_peak_beside_units_is_refused(tmp_path: Path) -> None:
+    """The units give it; what is extended may have had one."""
+    file = tmp_path / "fast.toml"
+    file.write_text('kind = "device"\nextends = "tpu-v3-units"\nchip.peak = "400 TFLOP/s"\n')
+    with pytest.raises(SpecError, match=r"fast.toml: chip.peak: \[units\] give the peak"):
+        load_settings(str(file), "device")
+    assert "chip.peak" in load_settings("tpu-v3-units", "device").settings
+
+
+def test_what_an_array_says_of_every_board_is_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    boards = (
+        '[[devices]]\ndevice = "tpu-v3"\ncount = 0\n[[devices]]\ndevice = "tpu-v2"\ncount = 1\n'
+    )
+    file.write_text(f'kind = "array"\n[network]\nbandwidth = "5 GB"\n{boards}')
+    with pytest.raises(SpecError) as caught:
+        load_array(str(file))
+    said = str(caught.value).splitlines()
+    assert [line.split(": ")[1] for line in said] == ["devices.0.count", "network.bandwidth"]

@@ -68,7 +68,9 @@ class Store:
                     raise StoreError(f"{self.path}: {said}")
                 if not read_only:
                     self._patiently("PRAGMA journal_mode = WAL")
-                    self._db.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing
+                    self._db.execute(
+                        "PRAGMA synchronous = NORMAL"
+                    )  # a killed process loses nothing
             except BaseException:
                 self._db.close()
                 raise
