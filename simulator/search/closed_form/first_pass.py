@@ -194,8 +194,9 @@ class _Step(StepStages):
     @cached_property
     def _each(self) -> float:
         """Bytes of a layer's weights, on average."""
-        alone = not self._of.exchanges.bucket_bytes(self._ways)
-        return sum(one.weights for one in self._stages) / self._of.layers(alone=alone)
+        weighted, any_parameters = self._of.layers
+        many = weighted if self._of.exchanges.bucket_bytes(self._ways) else any_parameters
+        return sum(one.weights for one in self._stages) / many
 
     def _behind_s(self, place: int) -> float:
         """Of a place behind its last backward pass: what is left of sums, and the update."""

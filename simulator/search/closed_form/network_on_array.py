@@ -78,10 +78,11 @@ class NetworkOnArray:
     def _numbers(self) -> dict[int, int]:
         return {node: number for number, node in enumerate(self._pieces.begins)}
 
-    def layers(self, *, alone: bool) -> int:
-        """Layers with weights; those with any parameters, as norms, where each goes ``alone``."""
+    @cached_property
+    def layers(self) -> tuple[int, int]:
+        """Layers with weights, and those with any parameters, as norms."""
         layers = self._network.layers
-        return sum(one.parameters > 0 if alone else one.weighted for one in layers)
+        return sum(one.weighted for one in layers), sum(one.parameters > 0 for one in layers)
 
     @cached_property
     def parts(self) -> list[list[float]]:
@@ -94,21 +95,23 @@ class NetworkOnArray:
         """Of each replica."""
         return self.batch // (layout.axes.dp * layout.micro_batch)
 
-    def table(self, axes: Axes, place: int, micro_batch: int, recompute: str) -> Table:
-        """The pieces of a split, on those devices of a place where they take longest.
+    def tables(self, axes: Axes, micro_batch: int, recompute: str) -> list[Table]:
+        """At each place the pieces of a split, on those of its devices where they take longest.
 
-        Its replicas are not alike where their devices are of other kinds, or nodes part them.
+        A place's replicas are not alike where their devices are of other kinds, or nodes part them.
         """
         split = replace(axes, dp=axes.ep_of_dp, pp=1, vp=1)
         each, many = axes.dp * axes.tp * axes.cp, split.dp * split.tp * split.cp
-        first = place * each
-        runs = {*self.exchanges.nodes.unlike(first, each, many)}
-        for end in self._kinds_end:
-            if first < end < first + each:
-                run = end - (end - first) % many
-                runs |= {run, min(run + many, first + each - many)}
-        found = (self._table(split, run, many, micro_batch, recompute) for run in sorted(runs))
-        return max(found, key=lambda one: one.seconds)
+        tables = []
+        for first in range(0, axes.pp * each, each):
+            runs = {*self.exchanges.nodes.unlike(first, each, many)}
+            for end in self._kinds_end:
+                if first < end < first + each:
+                    run = end - (end - first) % many
+                    runs |= {run, min(run + many, first + each - many)}
+            found = (self._table(split, run, many, micro_batch, recompute) for run in sorted(runs))
+            tables.append(max(found, key=lambda one: one.seconds))
+        return tables
 
     def _table(self, split: Axes, first: int, many: int, micro_batch: int, recompute: str) -> Table:
         """On so many devices from the ``first`` on."""

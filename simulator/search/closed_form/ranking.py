@@ -55,7 +55,7 @@ class Ranking:
                     first = modes[0]
                     # a number is of some blocks; in a table of it all would compute again
                     again = "none" if first.recompute.isdecimal() else first.recompute
-                    table = self._pass.table(first.axes, 0, size, again)
+                    table, *_ = self._pass.tables(first.axes, size, again)
                     ways = split.tp * split.cp
                     self._least.setdefault(split, {})[size] = table.seconds * ways / size
 

@@ -29,7 +29,10 @@ class StepStages:
         self._many = of.micro_batches(layout)
         self._ways = layout.axes.dp * layout.axes.cp
         self._parts = ZERO_STAGE_OF.get(layout.update, 0) if self._ways > 1 else 0
-        self._tables = [self._tables_of(place) for place in range(layout.axes.pp)]
+        # of the pieces as they are, and where only some compute forward again, of those
+        modes = ["none", "full"] if layout.recompute.isdecimal() else [layout.recompute]
+        tables = [of.tables(layout.axes, layout.micro_batch, one) for one in modes]
+        self._tables: list[tuple[Table, ...]] = list(zip(*tables, strict=True))
         self._stages = [
             self._stage(*ends, k % layout.axes.pp) for k, ends in enumerate(pairwise(cuts))
         ]
@@ -43,13 +46,6 @@ class StepStages:
             capacity = self._of.capacity_bytes(self._axes, place)
             found.setdefault((capacity, *self._stages[place::p]), place)
         return sorted({*found.values(), p - 1})
-
-    def _tables_of(self, place: int) -> list[Table]:
-        """Of the pieces as they are, and where only some compute forward again, of those."""
-        mode, of = self._layout.recompute, (self._axes, place, self._layout.micro_batch)
-        return [
-            self._of.table(*of, one) for one in (["none", "full"] if mode.isdecimal() else [mode])
-        ]
 
     def _stage(self, first: int, end: int, place: int, whole: int | None = None) -> Piece:
         """A stage of pieces, or a part of one, which begins with piece ``whole``."""
