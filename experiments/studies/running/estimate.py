@@ -84,9 +84,10 @@ PIPELINED_BYTES = {"published": 1.1e3, "deployed": 2.6e3}
 
 SEARCH = "search"
 """The planner's name (``simulator.search.search``, which lists need not load)."""
-SUBSETS, LAYOUTS = 6, 80
+SUBSETS, LAYOUTS = 6, 40
 """Steps of ``--planner search``: of each power of two of each kind (published), and of layouts
-(deployed; 40 to 90 of six networks on tpu-v3-8, 76 to 247 of four on 32 A100)."""
+(deployed: 35 to 104 of seven networks on eight chips, 57 to 271 on 32 H100, which took 0.3 to 3.5
+times as long, 1 December 2026)."""
 OPEN, OPEN_NODE = Estimate(0.12, 1e5), Estimate(3e-3, 0.0)
 """With ``--stages auto``, of each level of each kind and each power of two of the batch, and for
 each node: ten cases from lenet on 8 cores to llama3-8b on 32 GPUs of two kinds took 0.6 to 3.3
