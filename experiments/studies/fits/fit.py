@@ -19,7 +19,7 @@ from experiments.studies.running.runner import Runner
 from experiments.studies.runs.cost import step_cost, step_energy
 from experiments.studies.step_numbers import throughput
 from planners import Axes, PlanError, Update
-from planners.axes.stage_devices import first_nodes_of, with_stages
+from planners.axes.stage_devices import first_nodes_of, replicas_apart, with_stages
 from planners.pipeline.staging import named_cuts, usual_schedule
 from simulator import OutOfMemoryError
 from simulator.search.closed_form.first_pass import FirstPass
@@ -207,7 +207,7 @@ class Fit:
             )
             for one in found
             for way in ways
-            if way == ways[0] or (REPLICAS.search(one.stage_hw) and "+" not in one.stage_hw)
+            if way == ways[0] or (REPLICAS.search(one.stage_hw) and not replicas_apart(one.staging))
         ]
 
 
