@@ -58,7 +58,8 @@ class Count:
     @property
     def left(self) -> str:
         """The same in words."""
-        return "" if self.left_s is None else f"about {self.left_s:,.0f} s left"
+        over = self.done == self.total  # all cases; what comes behind them has no count
+        return "" if self.left_s is None or over else f"about {self.left_s:,.0f} s left"
 
     def __str__(self) -> str:
         elapsed_s = time.monotonic() - self._started

@@ -104,7 +104,8 @@ def load_planner(planner: str | Planner) -> Planner:
         found = load_plugin(f"planner {name}", place, PlanError, named=place is planner)
         return cast("Planner", callable_as_planner(found, name))
     known = hint(planner, [*planner_names(), *BASELINES, *JUDGED])
-    raise PlanError(f"unknown planner {planner!r}; {known}")
+    of_file = f"; of a file write {planner}:FUNCTION" if planner.endswith(".py") else ""
+    raise PlanError(f"unknown planner {planner!r}; {known}{of_file}")
 
 
 def asked(planner: Planner, *step: Any, **told: Any) -> Plan:
@@ -124,7 +125,7 @@ def asked(planner: Planner, *step: Any, **told: Any) -> Plan:
             f"({_own_line(planner, error)})"
         ) from error
     if not isinstance(plan, Plan):
-        what = f"gave {type(plan).__name__}; it must return a Plan"
+        what = f"gave {type(plan).__name__}; it must return a planners.Plan"
         raise PlanError(f"planner {planner_name(planner)!r} {what}")
     return plan
 

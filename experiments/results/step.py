@@ -28,7 +28,7 @@ from experiments.results.formats import flat
 from experiments.results.planned import PlanResult
 from experiments.results.result import Result, readable
 from experiments.studies import step_numbers as numbers
-from experiments.studies.case import Case, plan_of, simulated
+from experiments.studies.case import Case, in_any_memory, plan_of, simulated
 from experiments.studies.difference import core_ps_by_phase, in_order
 from experiments.studies.occupancy import memory_fields, memory_rows
 from experiments.studies.pipelining import (
@@ -47,6 +47,7 @@ from experiments.terms import SHARES, aliased, duration
 from planners import Plan, predict
 from simulator import PICOSECONDS, Shares, Timeline, overflow, shares
 from simulator.analysis.exposed_communication import computing_by_kind
+from simulator.engine.errors import OutOfMemoryError
 from simulator.engine.operations import CLASSES
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = numbers.METRICS) -> 
             plan = plan_of(case)
             progress(f"simulating {case.network.name}")
             started = time.perf_counter()
-            timeline = simulated(case, plan)
+            timeline = simulated(in_any_memory(case), plan)
             made.append((case, plan, timeline, time.perf_counter() - started))
             progress("")
     for case, plan, timeline, wall_s in made:
@@ -303,6 +304,8 @@ def steps(cases: Sequence[Case], metrics: tuple[str, ...] = numbers.METRICS) -> 
                 combined = [] if any(one.fits for one in frees) else [COMBINATIONS]
                 step = replace(step, advice=(*best_of(frees), *combined))
             told = [f"{fault}.", *step.advice] if step.advice else [fault]
+            if case.execution.strict_memory:
+                raise OutOfMemoryError(" ".join(told))
             tell(f"{' '.join(told)} {REMEDY}")
         found.append(step)
     return found

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple, TypedDict, Unpack
 
 from experiments.output import UsageError
+from experiments.progress import working
 from experiments.studies.case import Case, Planned, in_any_memory
 from experiments.studies.occupancy import COLUMNS as OCCUPANCY
 from experiments.studies.published_values import averages
@@ -112,7 +113,7 @@ def comparisons(
         Comparison(
             array.name,
             batch,
-            tuple(study.rows(i)),
+            tuple(study.rows(i, progress)),
             averages(array) if papers else {},
             not interrupted or len(study.finished(i)) == len(networks),
             metrics,
@@ -207,10 +208,11 @@ class _Study:
         missing = {p.network for p in places if REFUSED in self.found.get(p, (REFUSED,))}
         return [n for n in dict.fromkeys(p.network for p in places) if n not in missing]
 
-    def rows(self, array: int) -> Iterator[Row]:
+    def rows(self, array: int, progress: Callable[[str], None]) -> Iterator[Row]:
         """The rows of an array's finished networks."""
         for network in self.finished(array):
             for planner in self.planners:
+                working(progress, f"lower bound of {network} {planner}")
                 yield self._row(Place(array, network, planner))
 
     def _row(self, place: Place) -> Row:

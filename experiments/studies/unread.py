@@ -15,6 +15,7 @@ from hardware.topology import near_cubic, near_square
 from hardware.watched import unread, watched
 from planners import PlanError, load_planner
 from simulator import DEPLOYED, PUBLISHED, Execution, SimulationError, simulate
+from simulator.cost.recompute import NONE
 from workloads import load_network
 
 PROBE, BATCH, MOST_BOARDS = "lenet", 64, 4
@@ -165,7 +166,8 @@ def _of_units(names: Sequence[str], array: Array) -> bool:
 def _tiers(names: Sequence[str], array: Array) -> str:
     """The keys of tiers that count in place of those of ports and links; "" for others."""
     of_wires = all(_plain(name).startswith(("network.", "links.")) for name in names)
-    levels = range(len(array.topology.levels) if of_wires else 0)
+    lone = _lone_tiers(array)
+    levels = [i for i in range(len(array.topology.levels) if of_wires else 0) if i not in lone]
     keys = dict.fromkeys(name.rpartition(".")[2].replace("per_chip", "bandwidth") for name in names)
     return " and ".join(f"topology.levels.{i}.{key}" for key in keys for i in levels)
 
@@ -203,8 +205,23 @@ def _plain(key: str) -> str:
 
 def _unread(array: Array, execution: Execution) -> frozenset[str]:
     """Keys of the array's settings that the model does not read; none where it cannot run."""
-    seen = _seen(_fewer(array), replace(execution, strict_memory=False))
-    return frozenset(() if seen is None else unread(array, seen))
+    # what the probe cannot do by itself, and reads nothing else
+    plain = replace(execution, strict_memory=False, recompute=NONE)
+    seen = _seen(_fewer(array), plain)
+    return frozenset(() if seen is None else {*unread(array, seen), *_of_lone_tiers(array)})
+
+
+def _of_lone_tiers(array: Array) -> Iterator[str]:
+    """Keys of tiers that join one unit alone."""
+    for i in _lone_tiers(array):
+        yield from (s.key for s in array.settings if s.key.startswith(f"topology.levels.{i}."))
+
+
+def _lone_tiers(array: Array) -> list[int]:
+    """Tiers of one member: the network of a single node."""
+    levels = range(len(array.topology.levels))
+    sizes = (*array.node_sizes[: len(levels)], array.group.size)
+    return [i for i in levels if sizes[i] == sizes[i + 1]]
 
 
 @lru_cache(maxsize=16)

@@ -182,7 +182,8 @@ def schedule_of(name: str) -> Schedule:
         raise PlanError(f"unknown schedule {name!r}; {known}, or a .csv file")
     found = load_plugin(f"schedule {name!r}", place, PlanError, named=place is name)
     if not isinstance(found, Schedule):
-        raise PlanError(f"schedule {name!r}: {place} is no Schedule")
+        kind = f"{Schedule.__module__}.Schedule"
+        raise PlanError(f"schedule {name!r}: {place} is {type(found).__name__}, and no {kind}")
     return found
 
 
