@@ -18,7 +18,7 @@ from experiments.results.formats import flat
 from experiments.results.result import Answer
 from experiments.studies import unread
 from experiments.terms import change, duration
-from hardware import Wires, format_quantity, in_bytes, parse_quantity
+from hardware import COMMAND_LINE, Array, Wires, format_quantity, in_bytes, parse_quantity, watched
 from hardware.interconnect.fabric import Memory
 from simulator import DEPLOYED, PICOSECONDS, Offer, closed_form, offer, offers, run_alone
 from simulator.collectives.offers import NCCL, Ready
@@ -30,8 +30,6 @@ COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broa
 SHOWN_LINKS = 8
 BY_NCCL = ", NCCL's steps"
 """Follows an algorithm's name where "auto" takes as long for each step as NCCL reckons."""
-OF_STEPS = ("precision", "optimizer")
-"""What whole steps read of an array and a collective, whose bytes are given, does not."""
 MOST_MESSAGES = 1 << 24
 SIZES = [float(1 << power) for power in range(10, 35, 2)]
 """Bytes of the picture's points: 1 KiB to 16 GiB."""
@@ -74,7 +72,7 @@ def collective(
     changes = changed(set, options)
     place = array_of(array, changes)
     with hearing(progress, 3) as done:
-        wires = Wires(place)
+        wires, seen = _watched(place)
         nodes, pairs = len(wires.nodes), collective == "all-to-all" or algorithm == "direct"
         if pairs and nodes * nodes > MOST_MESSAGES:  # which would take minutes
             raise UsageError(f"{nodes:,} nodes: messages between all pairs are too many to count")
@@ -82,11 +80,7 @@ def collective(
         found = offer(wires, collective, wires.nodes, size_bytes, algorithm)
         done("running")
         data = _data(wires, collective, size_bytes, found, algorithm)
-        data["warnings"] = [
-            *(f"A collective does not read {key}." for key in OF_STEPS if _named(key, changes)),
-            *unread.changed(place, DEPLOYED),
-            *unread.small_tori(place),
-        ]
+        data["warnings"] = _warnings(place, seen)
         done("")
     return CollectiveResult(
         data,
@@ -96,8 +90,19 @@ def collective(
     )
 
 
-def _named(key: str, changes: list[str]) -> bool:
-    return any(change.partition("=")[0].strip() == key for change in changes)
+def _watched(array: Array) -> tuple[Wires, set[str]]:
+    """The wires of an array, and which of its fields have been read by now."""
+    seen = set[str]()
+    return Wires(watched.watched(array, seen)), seen
+
+
+def _warnings(array: Array, seen: set[str]) -> list[str]:
+    """What was changed and is not read, once each, and what is taken for granted."""
+    told, idle = unread.changed(array, DEPLOYED), {*watched.unread(array, seen)}
+    keys = [s.key for s in array.settings if s.source == COMMAND_LINE and s.key in idle]
+    rest = [key for key in unread.by_table(keys) if not any(f" {key}" in one for one in told)]
+    more = [f"A collective does not read {key}." for key in rest]
+    return [*more, *told, *unread.small_tori(array)]
 
 
 def parse_bytes(text: str) -> float:
