@@ -125,7 +125,7 @@ def asked(planner: Planner, *step: Any, **told: Any) -> Plan:
             f"({_own_line(planner, error)})"
         ) from error
     if not isinstance(plan, Plan):
-        what = f"gave {type(plan).__name__}; it must return a planners.Plan"
+        what = f"gave {type(plan).__name__}; it must return a Plan (planners.Plan)"
         raise PlanError(f"planner {planner_name(planner)!r} {what}")
     return plan
 

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from experiments.api import inputs
+from experiments.api.requests import SHORT
 from experiments.commands.arguments import Parser, changed
 from experiments.commands.studies import ENDINGS
 from experiments.options import options_text
@@ -216,7 +217,9 @@ def run_results(args: argparse.Namespace) -> None:
         studies = [key for row in rows if "study" in row for key, v in row.items() if _plain(v)]
         if studies and not any(row.get(one) for one in measures for row in rows):
             measures = []
-        varied = [key for key in varied_keys(rows) if all(_plain(row.get(key)) for row in rows)]
+        of_spec = [key for row in rows for key in row if "." in key or key in (*SHORT, "nodes")]
+        asked_of = dict.fromkeys([*of_spec, *varied_keys(rows)])
+        varied = [key for key in asked_of if all(_plain(row.get(key)) for row in rows)]
         columns = list(dict.fromkeys([*COLUMNS, *varied, *studies, *measures]))
         columns = [one for one in columns if one not in ("key", *WHEN)] + [WHEN[0]]
         if args.format == "parquet":

@@ -113,6 +113,7 @@ NEEDED = {
     "max-load": ("devices",),
     "phaze": ("devices", "bandwidth", "micro_batches", "memory"),
 }
+EXAMPLES = {"hierarchy": ' "4@10 GB/s,4@1.25 GB/s"', "bandwidth": ' "100 Gbit/s"'}
 _OF_NETWORKS: dict[str, Any] = {"network": None} | {
     one.name.replace("-", "_"): one.value if one.kind != "many" else []
     for one in map(TABLE.__getitem__, (*STEP, *PLANNER, "plot", *OF_NETWORKS))
@@ -148,7 +149,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError(f"{_flag(name)} has no meaning with --planner {args.planner}")
     for name in NEEDED[args.planner]:
         if not _given(args, name):
-            raise UsageError(f"--planner {args.planner} needs {_flag(name)}")
+            raise UsageError(f"{args.planner} needs {_flag(name)}{EXAMPLES.get(name, '')}")
     for name in ("devices", "cpus"):
         value, least = getattr(args, name), 0 if name == "cpus" else 1
         if value is not None and not least <= value <= MOST:

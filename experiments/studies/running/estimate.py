@@ -55,9 +55,9 @@ START_S = 0.4
 """Of the first step: what only a simulation loads."""
 EACH = Estimate(0.005, 3e6)
 """Of a step, whatever it does."""
-NODE = {"published": 0.3e-3, "deployed": 1.4e-3}
+NODE = {"published": 0.3e-3, "deployed": 0.8e-3}
 """Seconds of a node."""
-FOLDED = {"published": Estimate(90e-6, 2e3), "deployed": Estimate(100e-6, 5e3)}
+FOLDED = {"published": Estimate(90e-6, 2e3), "deployed": Estimate(70e-6, 5e3)}
 """Of a node at a level, for each kind of device; cores that do the same are simulated once."""
 UNLIKE = {"published": 0.0, "deployed": 0.05}
 """Seconds of a level, for each of several kinds: none of its exchanges is like another."""

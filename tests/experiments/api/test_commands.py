@@ -49,6 +49,9 @@ def test_collective(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_a_collective_and_a_sweep_do_not_read_is_said() -> None:
     found = accelarray.collective("all-reduce", 1e8, "dgx-h100", precision="fp8")
     assert found.data["warnings"] == ["A collective does not read precision."]
+    changes = {"devices.0.chip.peak_by_format.bf16": "1 PFLOP/s", "devices.0.hbm.capacity": "1 GiB"}
+    idle = accelarray.collective("all-reduce", 1e8, "dgx-h100", set=changes).data["warnings"]
+    assert idle == [f"A collective does not read {key}." for key in changes]
     with pytest.raises(accelarray.UsageError, match="--vary price: a sweep shows no cost"):
         accelarray.sweep({"price": [1, 2]}, "lenet", "data_parallel", "a100-cluster", 256)
 

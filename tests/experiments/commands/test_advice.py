@@ -181,6 +181,10 @@ def test_what_frees_most_is_named_with_its_cost(capsys: pytest.CaptureFixture[st
     first = explained["frees"][0]
     assert first["seconds"] is not None
     assert f"{first['what']} frees" in advice[0]
+    assert main([*args, "--strict-memory"]) == 2
+    refused = capsys.readouterr()
+    assert not refused.out
+    assert re.search(rf"{first['what']} frees [\d.]+ GiB; then the step fits", refused.err)
 
 
 def test_later_networks_name_their_array(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,6 +74,19 @@ def test_a_list_shows_what_was_varied(
     assert [row["network.latency"] for row in rows] == [None, None, "1 us", "2 us"]
 
 
+def test_a_list_shows_what_all_have_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of one changed array are not those of the catalog's."""
+    file = tmp_path / "changed.sqlite"
+    with Store(file) as opened:
+        for batch in (16, 32):
+            opened.put(str(batch), INPUTS | {"batch": batch, "devices.0.count": "64"}, OUTPUTS)
+    assert "devices.0.count" in out(capsys, "list", "--store", str(file))
+    (_, *rows) = json.loads(out(capsys, "list", "--store", str(file), "--format", "json"))
+    assert {row["devices.0.count"] for row in rows} <= {"64"}
+
+
 def test_an_empty_store_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "s.db"
     with Store(path):

@@ -272,7 +272,10 @@ def pipeline_in(data: dict[str, Any]) -> dict[str, Any]:
             lambda p: p.update(schedule="gpype"),
             ".json: pipeline.schedule: unknown schedule 'gpype'",
         ),
-        (lambda p: p["places"][0].update(replicas=3), "2 accelerators are not 3 replicas"),
+        (
+            lambda p: p["places"][0].update(replicas=3),
+            "place 0: replicas 3 do not divide its 2 accelerators",
+        ),
         (lambda p: p["places"][3].update(first=99), "the stages need 101 accelerators"),
         (lambda p: p["places"][3].update(first=0), "have an accelerator in common"),
         (lambda p: p["stages"].pop(), "3 stages at 4 places"),

@@ -55,6 +55,24 @@ def test_what_is_said_not_to_be_read_changes_nothing(
         assert changed(after, execution)
 
 
+@pytest.mark.parametrize("recompute", ["none", "selective", "full", "2"])
+def test_recomputation_that_the_probe_cannot_do_hides_nothing(recompute: str) -> None:
+    """The network that is run to see what is read has no attention, and no blocks."""
+    array = load_array("h100-cluster", ["devices.0.network.bandwidth=1 Gbit/s"])
+    (said,) = changed(array, replace(DEPLOYED, recompute=recompute))
+    assert said.startswith("The deployed model does not read devices.0.network.bandwidth")
+
+
+@pytest.mark.parametrize(("nodes", "lone"), [(1, True), (2, False)])
+def test_the_network_of_one_node_is_not_read(nodes: int, lone: bool) -> None:
+    key = "topology.levels.1.bandwidth"
+    slow = load_array("h100-cluster", [f"nodes={nodes}", f"{key}=1 GB/s"])
+    told = [said for said in changed(slow, DEPLOYED) if f"not read {key}" in said]
+    assert len(told) == lone
+    ports = load_array("h100-cluster", [f"nodes={nodes}", "devices.0.network.bandwidth=1 GB/s"])
+    assert (key in " ".join(changed(ports, DEPLOYED))) != lone
+
+
 def test_other_models_are_named_only_where_they_read_it() -> None:
     (said,) = changed(load_array("tpu-v3-8", ["network.latency=1 us"]), DEPLOYED)
     assert said == (
