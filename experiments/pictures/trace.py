@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from experiments import terms
 from experiments.output import frame_of, whole_file
 from experiments.pictures.lanes import BOARD, Site, Slice, labels, slices_by_resource, tracks
 from experiments.results.formats import csv_of
@@ -214,6 +215,12 @@ def _named(what: str, pid: int, tid: int, name: str) -> Iterator[Event]:
         yield {"ph": "M", "name": f"{what}_{key}", "pid": pid, "tid": tid, "args": {key: value}}
 
 
+def _name(operation: Operation) -> str:
+    """What it does, in the field's terms."""
+    moved = filter(None, [terms.collective(operation)])
+    return terms.operation_name(str(operation.phase), str(operation.kind), moved)
+
+
 def _complete(done: Slice, resource: Resource, pid: int, tid: int, moved: float) -> Event:
     """With its micro-batch, and the version of the weights, where there are such."""
     operation, micro_batch = done.operation, dict[str, int]()
@@ -232,6 +239,7 @@ def _complete(done: Slice, resource: Resource, pid: int, tid: int, moved: float)
             "layer": operation.layer,
             "phase": str(operation.phase),
             "kind": str(operation.kind),
+            "operation": _name(operation),
             "level": operation.level,
             "bytes": moved,
             "flops": operation.flops,
