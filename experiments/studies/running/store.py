@@ -68,9 +68,8 @@ class Store:
                     raise StoreError(f"{self.path}: {said}")
                 if not read_only:
                     self._patiently("PRAGMA journal_mode = WAL")
-                    self._db.execute(
-                        "PRAGMA synchronous = NORMAL"
-                    )  # a killed process loses nothing
+                    # without a wait for the disk: a killed process loses nothing
+                    self._db.execute("PRAGMA synchronous = NORMAL")
             except BaseException:
                 self._db.close()
                 raise
