@@ -154,7 +154,7 @@ def _find(name: str, kind: str, near: Path | None) -> tuple[str, str, Path | Non
     if near is not None and not _is_inside(path, near):
         raise SpecError(
             f"{name[:80]!r}: outside the folder of the file that names it; name a file in that "
-            f"folder, or a {kind} of the catalog"
+            f"folder, or one of the catalog's {kind}s"
         )
     return read_text(path, SpecError), str(path), path.parent
 

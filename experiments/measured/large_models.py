@@ -208,7 +208,7 @@ RANKING = (
 )
 
 
-def ranking(outcomes: Iterable[Outcome]) -> list[Section]:
+def ranking(outcomes: Sequence[Outcome]) -> list[Section]:
     """How well plans for one job (rows of one ``group``) are ordered; raises UsageError for none.
 
     ``spearman`` is the rank correlation of predicted and measured steps, ``regret`` is
@@ -221,7 +221,9 @@ def ranking(outcomes: Iterable[Outcome]) -> list[Section]:
     found = {name: _choice(group) for name, group in groups.items()}
     records = [{"group": name, **one, "regret": one["slower"]} for name, one in found.items()]
     if not records:
-        raise UsageError("--rank: no row with a group can be compared; name plans for one job")
+        out = [f"{one.row.id} is left out: {one.left_out}" for one in outcomes if one.left_out]
+        why = out[0] if out else "name plans for one job, in column group"
+        raise UsageError(f"--rank: no row with a group can be compared; {why}")
     said = (
         "Spearman: rank correlation of predicted and measured steps; regret: the measured step of "
         "the plan that is predicted to be the fastest, over the fastest measured.",

@@ -35,7 +35,20 @@ Count = Annotated[int | None, whole(0, MOST), Unknown]
 Layers = Annotated[int | None, whole(0, MOST_LAYERS), Unknown]
 Tokens = Annotated[int | None, whole(0, LONGEST), Unknown]
 Measure = Annotated[float, number(0, MOST)] | None
-Flag = Annotated[bool, BeforeValidator(lambda cell: cell and float(cell) != 0)]
+
+
+def _flag(cell: Any) -> Any:
+    """Of a cell that is not empty whether it is 1; ValueError for what is neither 0 nor 1."""
+    try:
+        known = not cell or float(cell) in (0.0, 1.0)
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError("must be 0 or 1")
+    return cell and float(cell) != 0
+
+
+Flag = Annotated[bool, BeforeValidator(_flag)]
 
 
 class LeftOutError(ValueError):

@@ -240,6 +240,12 @@ def first_nodes_of(graph: Graph, layers: Sequence[int], stages: int) -> tuple[in
         raise PlanError(
             f"stage-layers: {sum(layers)} layers; the network has {number} blocks: say all of them"
         )
+    outside = blocks.firsts[0] + len(graph) - blocks.end
+    if sum(layers) - number > max(outside, 2):
+        raise PlanError(
+            f"stage-layers: {sum(layers)} layers; the network has {number} blocks, and {outside} "
+            "layers outside them: say as many"
+        )
     found, passed = [0], 0
     for many in layers[:-1]:
         passed += many

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import partial
+from math import inf
 from operator import itemgetter
 
 from hardware import Array
@@ -12,6 +13,7 @@ from planners.errors import check_batch
 from simulator.collectives.algorithms import CollectiveError
 from simulator.cost.memory import capacity_bytes
 from simulator.engine.errors import OutOfMemoryError
+from simulator.engine.replay import run
 from simulator.lowering.execution import DEPLOYED, PUBLISHED, Execution
 from simulator.lowering.models import rules_of
 from simulator.lowering.step.training_step import training_step
@@ -46,6 +48,7 @@ def search(
     objective: Objective = TIME,
     *,
     execution: Execution | None = None,
+    enough_s: float = inf,
 ) -> Plan:
     """The plan whose simulated step is shortest, of planners without stages and of its own.
 
@@ -59,7 +62,8 @@ def search(
     other sizes, unless ``execution`` says one. With strict memory the best of all is taken if it
     fits; else only what fits counts, if anything does. Where the ``execution`` leaves stages open,
     the best pipeline over kinds of devices (``stages_over_kinds``) is in place of it where that is
-    faster.
+    faster. Of plans that do not fit one that takes ``enough_s`` is answered as it is, as one that
+    fits would take longer still.
     """
     check_batch(batch)
     if execution is None:
@@ -69,8 +73,8 @@ def search(
     if execution.strict_memory:
         free = replace(execution, strict_memory=False)
         plan = search(network, array, batch, objective, execution=free)
-        rules = rules_of(network, plan, array, free, folded=True)
-        if all(one.fits for one in training_step(rules).memory):
+        step = training_step(rules_of(network, plan, array, free, folded=True))
+        if all(one.fits for one in step.memory) or run(step).iteration_s >= enough_s:
             return plan
     trained = execution.model == "deployed" and not execution.inference
     judge = Judge(network, array, execution, arrival=trained and not execution.update_order)
@@ -99,12 +103,14 @@ def _with_stages(
     check_open(execution.staging or Staging())
     check_kinds(array, execution)
     whole = replace(execution, staging=None, strict_memory=True)
-    staged = partial(stages_over_kinds, network, array, batch, objective, execution)
-    plain = partial(search, network, array, batch, objective, execution=whole)
     found, reasons = list[tuple[float, Plan]](), list[str]()
-    for made in (staged, plain):
+    for staged in (True, False):
         try:
-            plan = made()
+            if staged:
+                plan = stages_over_kinds(network, array, batch, objective, execution)
+            else:
+                least_s = min((seconds for seconds, _ in found), default=inf)
+                plan = search(network, array, batch, objective, execution=whole, enough_s=least_s)
             found.append((simulated_s(network, plan, array, execution), plan))
         except (PlanError, CollectiveError, OutOfMemoryError) as error:
             reasons.append(str(error))

@@ -33,7 +33,7 @@ def test_cases_that_come_in_addition_count(clock: list[float]) -> None:
     count = Count(1)
     for clock[0], label in ((10.0, "one"), (20.0, "two")):
         count(label)
-    assert str(count) == "2 of 2 done after 20 s, about 0 s left; at two"
+    assert str(count) == "2 of 2 done after 20 s; at two"
 
 
 def test_unlike_cases_are_weighed_by_their_estimates(clock: list[float]) -> None:

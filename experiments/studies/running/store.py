@@ -193,7 +193,7 @@ class Store:
         with self._errors():
             rows = self._db.execute(f"{query}{conditions} ORDER BY rowid", values)
             return [
-                {"key": key, **_table(about), **_flat(key, _table(outputs))}
+                {"key": key, **_table(key, about), **_flat(key, _table(key, outputs))}
                 | {"finished": finished, "version": made_by}
                 for key, about, outputs, finished, made_by in rows
             ]
@@ -223,7 +223,8 @@ class Store:
         except (ValueError, TypeError, OverflowError) as error:
             if isinstance(error, UsageError):
                 raise
-            raise StoreError(f"{self.path}: a damaged row: {error}") from None
+            remedy = "delete the row from the file, or use another store"
+            raise StoreError(f"{self.path}: a damaged row: {error}; {remedy}") from None
 
 
 def _conditions(inputs: dict[str, Any]) -> tuple[str, list[str]]:
@@ -243,10 +244,10 @@ def _json(text: object, where: str) -> Any:
     return parse_json(text, where, ValueError)
 
 
-def _table(text: object) -> dict[str, Any]:
-    found = _json(text, "a result")
+def _table(key: str, text: object) -> dict[str, Any]:
+    found = _json(text, f"{key:.12}")
     if not isinstance(found, dict):
-        raise ValueError(f"{shown(found)}: must be a table")
+        raise ValueError(f"{key:.12}: {shown(found)}: must be a table")
     return found
 
 
